@@ -1,0 +1,1 @@
+"""Text in, findings out: no I/O, no GitHub, no GPU."""

@@ -1,0 +1,1 @@
+"""The part that talks: command line, reports, GitHub."""

@@ -1,0 +1,81 @@
+"""`hostside COMMAND …`: picks the command's module and imports nothing else.
+
+Each command is a module of this package with `HELP` (one line), `configure(parser)` and
+`run(arguments) -> int`. Heavy imports stay inside the modules, so that `--version` and a commit
+without GPU code cost no more than the interpreter's start.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from bot.errors import BotError
+
+VERSION = "0.1.0"
+
+# Command name -> what it does; `hostside NAME` imports `bot.cli.NAME`.
+COMMANDS = {
+    "review": "review the difference between two revisions",
+    "check": "check whole files and trees, or standard input",
+    "explain": "print a rule's page",
+    "rules": "list the rules",
+    "config": "check the configuration",
+    "demo": "review the bundled example change",
+}
+
+OK, FINDINGS, USAGE, INTERNAL = 0, 1, 2, 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code of the command: 0 nothing to report, 1 findings, 2 usage, 3 our own fault."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except BotError as problem:
+        print(f"hostside: {problem}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away (`| head`): nothing is wrong
+        return OK
+    except Exception as problem:  # the last fence: a user never sees a traceback
+        print(
+            f"hostside: internal error ({type(problem).__name__}: {problem}); nothing was changed. "
+            "Please report it with the command you ran; HOSTSIDE_DEBUG=1 shows the details.",
+            file=sys.stderr,
+        )
+        return _debug(INTERNAL)
+
+
+def _debug(code: int) -> int:
+    import os
+    import traceback
+
+    if os.environ.get("HOSTSIDE_DEBUG"):
+        traceback.print_exc()
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] in (["--version"], ["-V"]):
+        print(f"hostside {VERSION}")
+        return OK
+    if arguments and arguments[0] in COMMANDS:
+        name = arguments[0]
+        module = importlib.import_module(f"bot.cli.{name}")
+        parser = argparse.ArgumentParser(prog=f"hostside {name}", description=COMMANDS[name])
+        module.configure(parser)
+        return int(module.run(parser.parse_args(arguments[1:])))
+    return _overview(arguments)
+
+
+def _overview(arguments: list[str]) -> int:
+    listing = "\n".join(f"  {name:12s} {text}" for name, text in COMMANDS.items())
+    text = f"usage: hostside COMMAND …\n\n{listing}\n\n`hostside COMMAND --help` tells more."
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(text)
+        return OK
+    print(f"hostside: there is no command {arguments[0]!r}; `hostside --help` lists them", file=sys.stderr)
+    return USAGE

@@ -1,0 +1,1 @@
+"""Commits in, measurements out: traces, statistics, sandboxed benchmarks."""
