@@ -1,0 +1,136 @@
+"""What is known of each library: `facts/*.toml`, read once.
+
+A fact is a table named after an API: `["torch.Tensor.item"]`. A name ending in `.*` speaks for
+every name below it that has no table of its own. FIELDS in this module is the whole vocabulary;
+an unknown key is an error, so a typing mistake in the data cannot pass unseen.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What one API does, as far as the dry run needs to know.
+
+    Words for `device`: "host", "gpu", "receiver", "inputs" (GPU as soon as one input is), "argument"
+    (the `device` argument decides; without one the host, or `default_device`).
+    Words for `waits`: "device", "stream", "event", "scalar", "copy", "shape", "format", "upload".
+    """
+
+    name: str = ""
+    source: str = ""  # where it is documented or read
+    like: str = ""  # take over the fields of that fact, except its source
+    kind: str = ""  # a class: tensor, module, stream, event, device, loader, optimizer, kernel, …
+    is_a: str = ""  # a class: look there for methods it has no fact for
+    gives: str = ""  # class of the result; "receiver", "first" (argument), "none", "element", "list"
+    device: str = ""
+    default_device: str = "host"
+    moves: str = ""  # "gpu", "host", "argument": the result is the operand moved there
+    async_by: str = ""  # the argument that makes the move not wait: "non_blocking", "stream", "!blocking"
+    into: str = ""  # the argument that a copy writes into: "receiver", "ary", "out"
+    waits: str = ""
+    waits_unless: tuple[str, ...] = ()  # with one of these arguments the host does not wait
+    waits_if: tuple[str, ...] = ()  # only with one of these arguments the host waits
+    upload: bool = False  # sends host data to the device when the result is there
+    work: bool = False  # enqueues device work when an operand or the result is on the device
+    scalar: bool = False  # the result has no dimensions
+    reduces: bool = False  # … when it is called without an axis
+    view: bool = False  # shares its operand's memory
+    inplace: bool = False  # writes into its receiver
+    fresh: bool = False  # newly allocated, not yet used
+    filled: str = ""  # of a fresh allocation: "undefined", "constant", "random", "range"
+    pins: str = ""  # "always", or the argument that asks for page-locked memory
+    metadata: bool = False  # an answer the host has without asking the device
+    graph: str = ""  # "cut": the result carries no autograd history
+    dtype: str = ""  # of the result; "argument" (the `dtype` argument), "receiver"
+    strided: str = ""  # "yes": the result is a strided view; "no": it is made contiguous
+    stream: str = ""  # "argument", "default" (the library's default stream); empty: the current one
+    blocking: bool = True  # a stream class: ordered with the legacy default stream
+    effect: str = ""  # what else it does: see dryrun/effects.py
+    property: bool = False  # an attribute that is read, not called
+    parameters: tuple[str, ...] = ()  # names of the positional parameters, receiver not counted
+    bytes: bool = False  # an allocator whose size counts bytes, not elements
+    since: str = ""
+    until: str = ""
+
+
+FIELDS = frozenset(f.name for f in fields(Fact)) - {"name"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All facts, with look-up by full name."""
+
+    table: dict[str, Fact]
+    modules: frozenset[str]  # top-level import names of GPU libraries
+    triggers: re.Pattern[bytes]  # a file without a match needs no analysis
+    names: dict[str, tuple[str, ...]]  # what parameter and function names usually stand for
+    _found: dict[str, Fact | None] = field(default_factory=dict, repr=False)
+
+    def find(self, name: str) -> Fact | None:
+        """The fact for `name`: its own, or the nearest `prefix.*`."""
+        if name in self._found:
+            return self._found[name]
+        fact = self.table.get(name)
+        prefix = name
+        while fact is None and "." in prefix:
+            prefix = prefix.rpartition(".")[0]
+            fact = self.table.get(prefix + ".*")
+        self._found[name] = fact
+        return fact
+
+    def method(self, cls: str, name: str) -> Fact | None:
+        """The fact for method or attribute `name` of class `cls` or of the class it derives from."""
+        while cls:
+            own = self.table.get(f"{cls}.{name}")
+            if own is not None:
+                return own
+            parent = self.table.get(cls)
+            if parent is None or not parent.is_a:
+                return self.table.get(f"{cls}.*")
+            cls = parent.is_a
+        return None
+
+
+@cache
+def load_facts() -> Facts:
+    """The facts of every library, from the TOML files beside this package."""
+    raw: dict[str, dict[str, Any]] = {}
+    modules: set[str] = set()
+    triggers: set[str] = set()
+    names: dict[str, tuple[str, ...]] = {}
+    for entry in sorted(resources.files("analyzers.facts").iterdir(), key=lambda e: e.name):
+        if not entry.name.endswith(".toml") or entry.name == "gpus.toml":
+            continue
+        data = tomllib.loads(entry.read_text(encoding="utf-8"))
+        library = data.pop("library", {})
+        modules.update(library.get("modules", ()))
+        triggers.update(library.get("triggers", ()))
+        names.update({k: tuple(v) for k, v in data.pop("names", {}).items()})
+        raw.update(data)
+    pattern = re.compile(b"|".join(re.escape(t.encode()) for t in sorted(triggers)) or rb"(?!)")
+    table = {name: _fact(name, raw) for name in raw}
+    return Facts(table, frozenset(modules), pattern, names)
+
+
+def _fact(name: str, raw: dict[str, dict[str, Any]]) -> Fact:
+    values = dict(raw[name])
+    seen = {name}
+    while values.get("like"):
+        model = values.pop("like")
+        if model in seen or model not in raw:
+            raise ValueError(f"fact {name!r}: like = {model!r} leads nowhere")
+        seen.add(model)
+        values = {**raw[model], **values, "like": raw[model].get("like", "")}
+    unknown = set(values) - FIELDS
+    if unknown:
+        raise ValueError(f"fact {name!r} has unknown keys: {', '.join(sorted(unknown))}")
+    listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return Fact(name=name, **listed)
