@@ -1,0 +1,1 @@
+"""Sorts photographs of leaves by species."""
