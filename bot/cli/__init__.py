@@ -21,6 +21,7 @@ COMMANDS = {
     "explain": "print a rule's page",
     "rules": "list the rules",
     "config": "check the configuration",
+    "trace": "measure copy/compute overlap, idle time and waits in a GPU trace",
     "demo": "review the bundled example change",
 }
 
