@@ -1,0 +1,882 @@
+"""Places that look like a fault and are right: silence here is worth more than one rule more.
+
+Each entry is a false alarm that a plainer analysis gives on real code. Beside them stand their
+faulty twins, so that silence is never bought by seeing nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import textwrap
+
+import pytest
+
+from analyzers.finding import Confidence, Finding, Severity
+from analyzers.rule import MARK, find_rule
+
+HEAD = """
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+"""
+
+
+def analysed(text: str, path: str = "project/steps.py") -> list[Finding]:
+    analyze = importlib.import_module("analyzers.engine").analyze
+    return list(analyze(path, text).findings)
+
+
+def example(code: str, head: str = HEAD) -> str:
+    return head.lstrip("\n") + textwrap.dedent(code).strip("\n") + "\n"
+
+
+# Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
+INNOCENT = [
+    (
+        "settings read from a NumPy file",
+        "GPU105",
+        """
+        def read_settings(paths):
+            settings = []
+            for path in paths:
+                settings.append(np.load(path, allow_pickle=True).item())
+            return settings
+        """,
+    ),
+    (
+        "a grid of indices on the host",
+        "GPU105",
+        """
+        def row_ends(height, width):
+            rows, _ = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+            return [row.max().item() for row in rows]
+        """,
+    ),
+    (
+        "terms of a loss summed before backward",
+        "GPU502 GPU503",
+        """
+        def train(model, loader, criterion, penalties, optimizer):
+            for images, labels in loader:
+                loss = criterion(model(images), labels)
+                for penalty in penalties:
+                    loss += penalty(model)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        """,
+    ),
+    (
+        "losses collected for one backward",
+        "GPU502 GPU503",
+        """
+        def train_task(model, batches, criterion):
+            losses = []
+            for images, labels in batches:
+                losses.append(criterion(model(images), labels))
+            torch.stack(losses).sum().backward()
+        """,
+    ),
+    (
+        "repeats with a number known to the host",
+        "GPU105 GPU107",
+        """
+        def forward_heads(queries):
+            queries = queries.cuda()
+            return torch.repeat_interleave(queries, 3)
+        """,
+    ),
+    (
+        "page arithmetic that is no launch",
+        "GPU606",
+        """
+        def page_of(position, block_size):
+            page = position // block_size
+            return page, position - page * block_size
+        """,
+    ),
+    (
+        "addresses compared for identity",
+        "GPU906 GPU102",
+        """
+        def share_memory(a, b):
+            same = a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+            return same or a.view(-1).data_ptr() == b.view(-1).data_ptr()
+        """,
+    ),
+    (
+        "timing through a helper of the file",
+        "GPU401 GPU101 GPU102",
+        """
+        def _sync(device):
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+
+        def forward_time(model, images, device):
+            model.to(device)
+            _sync(device)
+            started = time.perf_counter()
+            model(images.to(device))
+            _sync(device)
+            return time.perf_counter() - started
+        """,
+    ),
+    (
+        "timing through a device module found at run time",
+        "GPU401 GPU101",
+        """
+        from accelerators import get_torch_device
+
+        def forward_time(model, images):
+            get_torch_device().synchronize()
+            started = time.perf_counter()
+            model(images.cuda())
+            get_torch_device().synchronize()
+            return time.perf_counter() - started
+        """,
+    ),
+    (
+        "a barrier between processes in a loop",
+        "GPU101",
+        """
+        def save_shards(accelerator, model, shards):
+            model.cuda()
+            for shard in shards:
+                shard.write(model)
+                accelerator.wait_for_everyone()
+        """,
+    ),
+    (
+        "only the shape of an unfinished copy",
+        "GPU901",
+        """
+        def keep(logits):
+            kept = logits.cuda().to("cpu", non_blocking=True)
+            return kept, kept.shape[0], len(kept)
+        """,
+    ),
+    (
+        "a blocking copy behind an asynchronous one",
+        "GPU901",
+        """
+        def to_host(scores, boxes):
+            scores, boxes = scores.cuda(), boxes.cuda()
+            early = scores.to("cpu", non_blocking=True)
+            late = boxes.cpu()
+            return early.numpy(), late.numpy()
+        """,
+    ),
+    (
+        "an unfinished copy handed on with its event",
+        "GPU901",
+        """
+        def start_copy(logits):
+            ready = torch.cuda.Event()
+            kept = logits.cuda().to("cpu", non_blocking=True)
+            ready.record()
+            return kept, ready
+        """,
+    ),
+    (
+        "an unfinished copy read behind its event",
+        "GPU901",
+        """
+        def fetch(logits):
+            ready = torch.cuda.Event()
+            kept = logits.cuda().to("cpu", non_blocking=True)
+            ready.record()
+            ready.synchronize()
+            return kept.numpy()
+        """,
+    ),
+    (
+        "an unfinished copy read behind a wait for the stream",
+        "GPU901 GPU101",
+        """
+        def fetch(logits):
+            kept = logits.cuda().to("cpu", non_blocking=True)
+            torch.cuda.current_stream().synchronize()
+            return kept.tolist()
+        """,
+    ),
+    (
+        "a tensor parked on the host and brought back",
+        "GPU901",
+        """
+        def park(state):
+            parked = state.cuda().to("cpu", non_blocking=True)
+            return parked.to("cuda", non_blocking=True)
+        """,
+    ),
+    (
+        "models moved one after the other",
+        "GPU205 GPU201 GPU202",
+        """
+        def place(models, devices):
+            for model in models:
+                model.cuda()
+            return [torch.cuda.Stream(device=device) for device in devices]
+        """,
+    ),
+    (
+        "a mask filled with a host number",
+        "GPU105 GPU107",
+        """
+        def mute(x, mask):
+            x, mask = x.cuda(), mask.cuda()
+            x[mask] = 0.0
+            return x
+        """,
+    ),
+    (
+        "bytes as the size of a byte buffer",
+        "GPU902",
+        """
+        def pack(arrays):
+            total = sum(array.nbytes for array in arrays)
+            buffer = np.empty(total, dtype=np.uint8)
+            device = torch.empty(total, dtype=torch.uint8, device="cuda")
+            return buffer, device
+        """,
+    ),
+    (
+        "the list of a device tensor as what a loop goes over",
+        "GPU105",
+        """
+        def spans(starts):
+            starts = starts.cuda()
+            found = []
+            for start in starts.tolist():
+                found.append((start, start + 16))
+            return found
+        """,
+    ),
+    (
+        "a host buffer that was filled before it is moved",
+        "GPU201 GPU215",
+        """
+        def positions(lengths):
+            table = torch.zeros(len(lengths), dtype=torch.long)
+            for row, length in enumerate(lengths):
+                table[row] = length
+            return table.cuda()
+        """,
+    ),
+    (
+        "a host tensor that was counted up before it is moved",
+        "GPU201 GPU215",
+        """
+        def offsets(first):
+            table = torch.zeros(8, dtype=torch.long)
+            table += first
+            other = torch.empty(8)
+            other.fill_(first)
+            return table.cuda(), other.cuda()
+        """,
+    ),
+    (
+        "a pinned buffer on the host by name",
+        "GPU201",
+        """
+        def staging(count):
+            return torch.empty(count, device="cpu", pin_memory=True)
+        """,
+    ),
+    (
+        "a change of type or layout is no move",
+        "GPU201 GPU202 GPU205",
+        """
+        def prepare(batches):
+            ready = []
+            for batch in batches:
+                image = torch.zeros(3, 8, 8).to(torch.float16)
+                ready.append((image, batch.to(memory_format=torch.channels_last)))
+            return ready
+        """,
+    ),
+    (
+        "scalars of NumPy and pandas",
+        "GPU105 GPU106",
+        """
+        import pandas as pd
+
+        def totals(frames):
+            found = []
+            for frame in frames:
+                column = pd.Series(frame)
+                found.append((column.sum().item(), np.sum(frame).item(), column.tolist()))
+            return found
+        """,
+    ),
+    (
+        "metrics averaged on the host",
+        "GPU105",
+        """
+        def epoch_means(epochs):
+            means = []
+            for metrics in epochs:
+                means.append(torch.tensor(metrics).mean().item())
+            return means
+        """,
+    ),
+    (
+        "a host tensor combined with something unknown",
+        "",
+        """
+        def shifted(steps, unknown):
+            found = []
+            for _ in range(steps):
+                found.append((torch.ones(3) * unknown).sum().item())
+            return found
+        """,
+    ),
+    (
+        "a dataset and its collate function run in workers of the CPU",
+        "GPU105 GPU107 GPU106",
+        """
+        class Clips(Dataset):
+            def __init__(self, clips):
+                self.clips = clips
+
+            def __getitem__(self, number):
+                clip = self.clips[number]
+                if clip.isnan().any():
+                    clip = torch.zeros_like(clip)
+                return clip, clip.mean().item()
+
+        def collate(batch):
+            return torch.stack([clip for clip, _ in batch]), [mean for _, mean in batch]
+
+        def loader(clips):
+            return DataLoader(Clips(clips), collate_fn=collate, pin_memory=True)
+        """,
+    ),
+    (
+        "a reference implementation for the CPU",
+        "GPU105 GPU107",
+        """
+        def nearest_cpu(points, queries):
+            found = []
+            for query in queries:
+                distance = ((points - query) ** 2).sum(dim=1)
+                found.append(distance.argmin().item())
+            return found
+        """,
+    ),
+    (
+        "one read an epoch",
+        "GPU105 GPU108",
+        """
+        def train(model, loader, criterion, optimizer, epochs):
+            model = model.cuda()
+            for epoch in range(epochs):
+                total = torch.zeros((), device="cuda")
+                for images, labels in loader:
+                    loss = criterion(model(images), labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.detach()
+                print(epoch, total.item() / len(loader))
+        """,
+    ),
+    (
+        "a read every hundredth step",
+        "GPU105 GPU108",
+        """
+        def train(model, loader, criterion, optimizer):
+            model = model.cuda()
+            for step, (images, labels) in enumerate(loader):
+                loss = criterion(model(images), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 100 == 0:
+                    print(f"{step} {loss.item():.3f}")
+        """,
+    ),
+    (
+        "a read behind a debug flag",
+        "GPU105 GPU108 GPU101",
+        """
+        def train(model, loader, criterion, debug=False):
+            model = model.cuda()
+            for images, labels in loader:
+                loss = criterion(model(images), labels)
+                loss.backward()
+                if debug:
+                    torch.cuda.synchronize()
+                    print(loss.item())
+        """,
+    ),
+    (
+        "a table moved when it is first used",
+        "GPU201 GPU202",
+        """
+        class Lookup(nn.Module):
+            def __init__(self, classes):
+                super().__init__()
+                self.mapping = torch.arange(classes)
+
+            def forward(self, labels):
+                self.mapping = self.mapping.to(labels.device)
+                return self.mapping[labels]
+        """,
+    ),
+    (
+        "a buffer that another method fills on the host",
+        "GPU201 GPU215",
+        """
+        class Slots:
+            def __init__(self, count):
+                self.lengths = torch.zeros(count, dtype=torch.int32)
+
+            def admit(self, slot, length):
+                self.lengths[slot] = length
+
+            def upload(self):
+                return self.lengths.cuda()
+        """,
+    ),
+    (
+        "a permutation drawn on the host",
+        "GPU105",
+        """
+        def pick(pool, turns):
+            pool = pool.cuda()
+            chosen = []
+            for _ in range(turns):
+                chosen.append(torch.randperm(16)[0].item())
+            return pool[chosen]
+        """,
+    ),
+    (
+        "a result that was moved to the host before",
+        "GPU105",
+        """
+        def labels_of(model, images):
+            best = model.cuda()(images.cuda()).argmax(dim=1).to("cpu")
+            names = []
+            for number in range(len(best)):
+                names.append(best[number].item())
+            return names
+        """,
+    ),
+    (
+        "a running total that records no graph",
+        "GPU502 GPU503",
+        """
+        @torch.no_grad()
+        def validation_loss(model, loader, criterion):
+            total, parts = 0, []
+            for images, labels in loader:
+                loss = criterion(model(images), labels)
+                total += loss
+                parts.append(loss)
+            return total, parts
+        """,
+    ),
+    (
+        "weights averaged from state dictionaries",
+        "GPU502 GPU503",
+        """
+        def average(models):
+            total = models[0].state_dict()
+            for model in models[1:]:
+                for name, weight in model.state_dict().items():
+                    total[name] += weight
+            return total
+        """,
+    ),
+    (
+        "a wait between events that time the device",
+        "GPU101 GPU102 GPU401",
+        """
+        def durations(model, batches):
+            found = []
+            begin = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(enable_timing=True)
+            for batch in batches:
+                begin.record()
+                model(batch)
+                end.record()
+                torch.cuda.synchronize()
+                found.append(begin.elapsed_time(end))
+            return found
+        """,
+    ),
+    (
+        "a wait before bytes leave the process",
+        "GPU101 GPU102",
+        """
+        from mpi4py import MPI
+
+        def exchange(chunks, world):
+            for chunk in chunks:
+                chunk = chunk.cuda() * 2
+                torch.cuda.synchronize()
+                world.Allreduce(MPI.IN_PLACE, chunk)
+        """,
+    ),
+    (
+        "memory given back before it is measured",
+        "GPU501",
+        """
+        def footprints(makers):
+            found = []
+            for make in makers:
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+                make()
+                found.append(torch.cuda.max_memory_allocated())
+            return found
+        """,
+    ),
+    (
+        "memory given back when it has run out",
+        "GPU501",
+        """
+        def run_all(model, batches):
+            for batch in batches:
+                try:
+                    model(batch)
+                except torch.cuda.OutOfMemoryError:
+                    torch.cuda.empty_cache()
+        """,
+    ),
+    (
+        "memory given back after a model is dropped",
+        "GPU501",
+        """
+        def compare(names, load, images):
+            for name in names:
+                model = load(name).cuda()
+                model(images)
+                del model
+                torch.cuda.empty_cache()
+        """,
+    ),
+    (
+        "other things of the same name",
+        "GPU101 GPU105 GPU501",
+        """
+        import queue
+        from contextvars import ContextVar
+
+        current = ContextVar("current")
+
+        class Reducer:
+            def synchronize(self):
+                self.comm.barrier()
+
+            def run(self, comm, jobs: queue.Queue, lm, model):
+                model.cuda()
+                while True:
+                    job = jobs.get()
+                    job.future.get()
+                    current.get()
+                    comm.synchronize()
+                    self.synchronize()
+                    lm.empty_cache()
+        """,
+    ),
+    (
+        "a device argument that is the host",
+        "GPU116 GPU201",
+        """
+        def host_constants(steps):
+            found = []
+            for step in range(steps):
+                found.append(torch.tensor([step], device="cpu"))
+            return found
+        """,
+    ),
+    (
+        "gradients through an attack on a model in evaluation",
+        "GPU505",
+        """
+        def attack(model, loader, criterion):
+            model.eval()
+            for images, labels in loader:
+                images = images.cuda().requires_grad_()
+                criterion(model(images), labels.cuda()).backward()
+                yield images + 0.1 * images.grad.sign()
+        """,
+    ),
+    (
+        "a stream that waits for what it is given",
+        "GPU301 GPU302",
+        """
+        def overlapped(net, other, images):
+            images = images.cuda()
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                first = net(images)
+            torch.cuda.current_stream().wait_stream(side)
+            return first + other(images)
+        """,
+    ),
+]
+
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=inside) * 2, mask=inside)
+
+
+"""
+INNOCENT_TRITON = [
+    (
+        "a Triton kernel follows the current stream",
+        "GPU301 GPU302 GPU304 GPU306 GPU908",
+        """
+        def scale(x):
+            side = torch.cuda.Stream(device=x.device)
+            with torch.cuda.device(x.device):
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    scale_kernel[(triton.cdiv(x.numel(), 256),)](x, x.numel(), BLOCK=256)
+                torch.cuda.current_stream().wait_stream(side)
+            return x
+        """,
+    ),
+    (
+        "a size that is a multiple of the block by assertion",
+        "GPU606",
+        """
+        def scale(x, block):
+            n = x.numel()
+            assert n % block == 0
+            with torch.cuda.device(x.device):
+                scale_kernel[(n // block,)](x, n, BLOCK=block)
+            return x
+        """,
+    ),
+]
+QUIET = [(*row, HEAD) for row in INNOCENT] + [(*row, TRITON) for row in INNOCENT_TRITON]
+
+
+@pytest.mark.parametrize(
+    ("silent", "code", "head"), [pytest.param(*row[1:], id=row[0]) for row in QUIET]
+)
+def test_what_only_looks_like_a_fault_is_passed_over(silent: str, code: str, head: str) -> None:
+    if find_rule("GPU105") is None:
+        pytest.skip("no rules yet")
+    said = [
+        f"{found.rule} line {found.span.line} {found.confidence}: {found.message}"
+        for found in analysed(example(code, head))
+        if found.rule in silent.split() or found.confidence is not Confidence.POSSIBLE
+    ]
+    assert said == []
+
+
+NUMBA = """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def double_kernel(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+
+"""
+CUPY = """
+import cupy as cp
+import numpy as np
+
+double = cp.RawKernel(
+    'extern "C" __global__ void twice(float* x, int n) {'
+    "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }",
+    "twice",
+)
+
+
+"""
+# Name, rule, severity, path, head, code with marked lines.
+FAULTY = [
+    (
+        "a default stream that waits of its own accord is a remark",
+        "GPU304",
+        Severity.INFO,
+        "project/steps.py",
+        NUMBA,
+        """
+        def doubled(host, blocks):
+            stream = cuda.stream()
+            x = cuda.to_device(host)
+            double_kernel[blocks, 256, stream](x)  # <-
+            stream.synchronize()
+            return x
+        """,
+    ),
+    (
+        "a stream that does not wait for the default stream races",
+        "GPU304",
+        Severity.ERROR,
+        "project/steps.py",
+        CUPY,
+        """
+        def doubled(host, blocks):
+            side = cp.cuda.Stream(non_blocking=True)
+            x = cp.asarray(host, dtype=cp.float32)
+            with side:
+                double((blocks,), (256,), (x, cp.int32(x.size)))  # <-
+            side.synchronize()
+            return x
+        """,
+    ),
+    (
+        "a read by the host on every step",
+        "GPU105",
+        Severity.WARNING,
+        "project/steps.py",
+        HEAD,
+        """
+        def train(model, loader, criterion):
+            model = model.cuda()
+            running = 0.0
+            for images, labels in loader:
+                loss = criterion(model(images.cuda()), labels.cuda())
+                loss.backward()
+                running += loss.item()  # <-
+            return running
+        """,
+    ),
+    (
+        "a move to where another tensor lives",
+        "GPU105",
+        Severity.WARNING,
+        "project/steps.py",
+        HEAD,
+        """
+        def totals(parts):
+            where = torch.zeros(1, device="cuda")
+            found = []
+            for part in parts:
+                found.append(part.to(where).sum().item())  # <-
+            return found
+        """,
+    ),
+    (
+        "timing in a benchmark without a wait",
+        "GPU401",
+        Severity.WARNING,
+        "benchmarks/bench_forward.py",
+        HEAD,
+        """
+        def forward_time(model, images):
+            model, images = model.cuda(), images.cuda()
+            started = time.perf_counter()
+            model(images)
+            return time.perf_counter() - started  # <-
+        """,
+    ),
+    (
+        "an unfinished copy read at once",
+        "GPU901",
+        Severity.ERROR,
+        "project/steps.py",
+        HEAD,
+        """
+        def fetch(logits):
+            kept = logits.cuda().to("cpu", non_blocking=True)
+            return kept.numpy()  # <-
+        """,
+    ),
+    (
+        "a running total of losses with their graphs",
+        "GPU502",
+        Severity.ERROR,
+        "project/steps.py",
+        HEAD,
+        """
+        def train(model, loader, criterion):
+            total = 0
+            for images, labels in loader:
+                loss = criterion(model(images), labels)
+                loss.backward()
+                total += loss  # <-
+            return total
+        """,
+    ),
+    (
+        "a grid that leaves the tail out",
+        "GPU606",
+        Severity.ERROR,
+        "project/steps.py",
+        TRITON,
+        """
+        def scale(x, block):
+            n = x.numel()
+            with torch.cuda.device(x.device):
+                scale_kernel[(n // block,)](x, n, BLOCK=block)  # <-
+            return x
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "path", "head", "code"),
+    [pytest.param(*row[1:], id=row[0]) for row in FAULTY],
+)
+def test_its_faulty_twin_is_seen(
+    rule: str, severity: Severity, path: str, head: str, code: str
+) -> None:
+    if find_rule(rule) is None:
+        pytest.skip(f"{rule} is not written yet")
+    text = example(code, head)
+    marked = {n for n, line in enumerate(text.splitlines(), 1) if line.endswith(MARK)}
+    seen = [found for found in analysed(text, path) if found.rule == rule]
+    assert {found.span.line for found in seen} == marked
+    assert {found.severity for found in seen} == {severity}
+
+
+def test_a_tensor_made_once_and_moved_on_every_call_is_seen() -> None:
+    if find_rule("GPU201") is None:
+        pytest.skip("no rules yet")
+    text = example("""
+        class Scale(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.scale = torch.ones(width)
+
+            def forward(self, x):
+                return x * self.scale.to(x.device)  # <-
+    """)
+    marked = {n for n, line in enumerate(text.splitlines(), 1) if line.endswith(MARK)}
+    lines = [
+        {found.span.line, *(related.span.line for related in found.related)}
+        for found in analysed(text)
+    ]
+    assert any(marked & places for places in lines)
+
+
+def test_waits_are_expected_in_a_benchmark() -> None:
+    if find_rule("GPU101") is None:
+        pytest.skip("no rules yet")
+    text = example("""
+        def run(model, batches):
+            model = model.cuda()
+            for batch in batches:
+                out = model(batch.cuda())
+                torch.cuda.synchronize()
+                print(out.mean().item())
+    """)
+    said = [found.rule for found in analysed(text, "benchmarks/bench_run.py")]
+    assert [code for code in said if code.startswith("GPU1")] == []
