@@ -103,9 +103,9 @@ class BenchmarkRun(Record):
 
     @property
     def correct(self) -> bool:
-        """True when every variant was checked and equals the base."""
-        passed = {each.variant for each in self.correctness if each.passed}
-        return passed.issuperset(self.variants)
+        """True when every variant other than the base was checked and nothing failed."""
+        checked = {each.variant for each in self.correctness} | {Variant.BASE}
+        return checked.issuperset(self.variants) and all(each.passed for each in self.correctness)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,11 @@ class BenchRun(Message):
 
 @dataclass(frozen=True)
 class Interval(Record):
-    """Paired log-ratio interval of variant over baseline: below zero is faster."""
+    """Paired log-ratio interval of variant over baseline: below zero is faster.
+
+    `confidence` holds over all `looks` at the data together; `detectable` is the smallest relative
+    change that these rounds would have shown four times in five.
+    """
 
     log_ratio: Number
     low: Number
@@ -155,6 +159,7 @@ class Interval(Record):
     detectable: Amount
     p_value: Share
     confidence: Share = 0.95
+    looks: Count = 1
 
 
 @dataclass(frozen=True)
@@ -182,12 +187,31 @@ class Comparison(Record):
 
 
 @dataclass(frozen=True)
+class Overlap(Record):
+    """Copy/compute overlap of one variant, as the range over its traced passes.
+
+    The verdict is None when the numbers stand, and INCOMPLETE TRACE when there are none to give.
+    """
+
+    benchmark: Label
+    variant: Variant
+    because: Sentence
+    verdict: Verdict | None = None
+    low_percent: Amount | None = None
+    high_percent: Amount | None = None
+    ceiling_low_percent: Amount | None = None
+    ceiling_high_percent: Amount | None = None
+
+
+@dataclass(frozen=True)
 class BenchReport(Message):
-    """The run, its comparisons, and one headline per variant."""
+    """The run, its comparisons, and the headlines: head over base, suggestion over head."""
 
     run: BenchRun
     comparisons: Annotated[tuple[Comparison, ...], Field(max_length=2_000)] = ()
+    overlaps: Annotated[tuple[Overlap, ...], Field(max_length=2_000)] = ()
     headline: Verdict = Verdict.INCONCLUSIVE
+    suggestion_headline: Verdict | None = None
     summary: Sentence = ""
     version: Version = 1
 
