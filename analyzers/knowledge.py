@@ -30,6 +30,7 @@ class Fact:
     kind: str = ""  # a class: tensor, module, stream, event, device, loader, optimizer, kernel, …
     is_a: str = ""  # a class: look there for methods it has no fact for
     gives: str = ""  # class of the result; "receiver", "first" (argument), "none", "element", "list"
+    element: str = ""  # of a list, mapping or "pairs" (name, element) result: class of its elements
     device: str = ""
     default_device: str = "host"
     moves: str = ""  # "gpu", "host", "argument": the result is the operand moved there
@@ -37,7 +38,7 @@ class Fact:
     into: str = ""  # the argument that a copy writes into: "receiver", "ary", "out"
     waits: str = ""
     waits_unless: tuple[str, ...] = ()  # with one of these arguments the host does not wait
-    waits_if: tuple[str, ...] = ()  # only with one of these arguments the host waits
+    waits_if: tuple[str, ...] = ()  # only if one of these arguments is True or a tensor
     upload: bool = False  # sends host data to the device when the result is there
     work: bool = False  # enqueues device work when an operand or the result is on the device
     scalar: bool = False  # the result has no dimensions
