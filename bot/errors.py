@@ -1,8 +1,8 @@
 """What can go wrong in a way its reader can mend.
 
-    BotError                 one sentence: what is wrong, and the way out
-    ├── UsageError           the command line, a path, a revision: exit code 2
-    └── ConfigError          a settings file: exit code 2
+BotError                 one sentence: what is wrong, and the way out
+├── UsageError           the command line, a path, a revision: exit code 2
+└── ConfigError          a settings file: exit code 2
 """
 
 

@@ -1,0 +1,98 @@
+"""Options that `review`, `check` and `demo` share, and what they do to the configuration."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from analyzers.finding import Confidence, Objective, Severity
+from bot.config import NEVER, RepoConfig, codes
+from bot.errors import UsageError
+from bot.reports import FORMATS, render
+from bot.review import Review
+
+OK, FINDINGS = 0, 1
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    objectives = [objective.value for objective in Objective]
+    severities = [severity.value for severity in Severity]
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print (text)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
+    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
+    parser.add_argument(
+        "--fail-on",
+        choices=[*severities, NEVER],
+        help="exit 1 from this severity on (warning)",
+    )
+    parser.add_argument(
+        "--objective", action="append", choices=objectives, help="report only these; repeatable"
+    )
+    parser.add_argument("--gpu", metavar="NAME", help="the target GPU, such as A100")
+    parser.add_argument("--select", action="append", metavar="RULES", help="codes, names, prefixes")
+    parser.add_argument("--ignore", action="append", metavar="RULES", help="codes, names, prefixes")
+    parser.add_argument("--severity", choices=severities, help="the least to report (info)")
+    parser.add_argument(
+        "--confidence",
+        choices=[confidence.value for confidence in Confidence],
+        help="the least to show in full (likely)",
+    )
+    parser.add_argument("--no-config", action="store_true", help="read no configuration file")
+
+
+def merge(config: RepoConfig, arguments: argparse.Namespace) -> RepoConfig:
+    """The configuration with what the command line says instead."""
+    given: dict[str, object] = {}
+    if arguments.fail_on:
+        given["fail_on"] = arguments.fail_on
+    if arguments.objective:
+        given["objectives"] = frozenset(Objective(text) for text in arguments.objective)
+    if arguments.gpu:
+        given["gpu"] = gpu(arguments.gpu)
+    if arguments.select:
+        given["select"] = codes(arguments.select, "--select")
+    if arguments.ignore:
+        given["ignore"] = config.ignore | codes(arguments.ignore, "--ignore")
+    if arguments.severity:
+        given["severity"] = Severity(arguments.severity)
+    if arguments.confidence:
+        given["confidence"] = Confidence(arguments.confidence)
+    return replace(config, **given)  # type: ignore[arg-type]  # each key has its field's type
+
+
+def gpu(name: str) -> str:
+    """The name, which the facts know."""
+    return name
+
+
+def finish(review: Review, arguments: argparse.Namespace) -> int:
+    """Print or write the review; the command's exit code."""
+    if arguments.output:
+        write(arguments.output, render(review, arguments.format))
+    elif arguments.format == "text":
+        from bot.reports.text import show
+
+        show(review)
+    else:
+        emit(render(review, arguments.format))
+    return FINDINGS if review.failing and not arguments.exit_zero else OK
+
+
+def emit(text: str) -> None:
+    """Print text that may hold names no encoding knows."""
+    encoding = sys.stdout.encoding or "utf-8"
+    data = text.encode(encoding, "backslashreplace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def write(file: str, text: str) -> None:
+    """Write a report; a file that cannot be written is the user's to mend."""
+    try:
+        Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be written ({problem.strerror})") from problem

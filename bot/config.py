@@ -1,0 +1,163 @@
+"""What a repository asks of Hostside: `[tool.hostside]` in pyproject.toml or .github/hostside.toml.
+
+For a review it is read from the base commit, so that a change cannot switch its reviewer off.
+The reading of the file itself, with its checks, is in `config_file.py`, imported only when there
+is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzers.finding import Confidence, Objective, Severity
+from bot.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from analyzers.engine import AnalysisConfig
+
+OWN_FILE = ".github/hostside.toml"
+PYPROJECT = "pyproject.toml"
+NEVER = "never"
+_MENTION = re.compile(r"^\s*\[\s*(?:tool\s*\.\s*hostside|\"tool\")|^\s*tool\.hostside", re.M)
+
+
+@dataclass(frozen=True)
+class RepoConfig:
+    """The settings of one repository; without a file, these defaults."""
+
+    select: frozenset[str] = frozenset()  # codes; empty: every rule
+    ignore: frozenset[str] = frozenset()
+    severity: Severity = Severity.INFO  # the least that is reported
+    confidence: Confidence = Confidence.LIKELY  # the least that is shown on its line
+    fail_on: str = Severity.WARNING.value  # a severity, or "never"
+    objectives: frozenset[Objective] = frozenset(Objective)
+    gpu: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    per_path_ignores: tuple[tuple[str, frozenset[str]], ...] = ()
+    hot_functions: tuple[str, ...] = ()
+    device_helpers: tuple[str, ...] = ()
+    max_comments: int = 20
+    source: str = field(default="", compare=False)  # the file it came from
+
+    def wants(self, path: str) -> bool:
+        """Whether the path filters let this file through."""
+        if self.include and not any(matches(glob, path) for glob in self.include):
+            return False
+        return not any(matches(glob, path) for glob in self.exclude)
+
+    def for_file(self, path: str) -> AnalysisConfig:
+        """What the analysis of one file needs to know."""
+        from analyzers.engine import AnalysisConfig
+
+        ignore = self.ignore.union(
+            *(codes for glob, codes in self.per_path_ignores if matches(glob, path))
+        )
+        return AnalysisConfig(
+            select=self.select,
+            ignore=ignore,
+            gpu=self.gpu or None,
+            hot_functions=self.hot_functions,
+            device_helpers=self.device_helpers,
+        )
+
+
+Reader = Callable[[str], str | None]  # path within the repository -> text, None if absent
+
+
+def load(read: Reader) -> RepoConfig:
+    """The settings of the repository whose files `read` gives."""
+    own, project = read(OWN_FILE), read(PYPROJECT)
+    in_project = project if project is not None and _MENTION.search(project) else None
+    if own is None and in_project is None:
+        return RepoConfig()
+    from bot.config_file import parse
+
+    parsed = parse(PYPROJECT, in_project, ("tool", "hostside")) if in_project else None
+    if own is None:
+        return parsed or RepoConfig()
+    if parsed is not None:
+        raise ConfigError(
+            f"{OWN_FILE} and [tool.hostside] in {PYPROJECT} both configure Hostside; keep one"
+        )
+    return parse(OWN_FILE, own, ()) or RepoConfig()
+
+
+def reader_of(directory: Path) -> Reader:
+    """Reads files below a directory."""
+
+    def read(path: str) -> str | None:
+        file = directory / path
+        try:
+            return file.read_text(encoding="utf-8") if file.is_file() else None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise ConfigError(f"{file} cannot be read as UTF-8 text ({problem})") from problem
+
+    return read
+
+
+def find_root(start: Path) -> Path:
+    """The nearest directory upward that is a repository or holds a configuration."""
+    for directory in (start, *start.parents):
+        if (directory / ".git").exists() or (directory / OWN_FILE).is_file():
+            return directory
+        project = directory / PYPROJECT
+        if project.is_file() and _MENTION.search(_text(project)):
+            return directory
+    return start
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def codes(names: list[str] | tuple[str, ...], where: str) -> frozenset[str]:
+    """The rule codes that these codes, names and prefixes (`GPU1`) stand for."""
+    from analyzers.rule import all_rules, find_rule
+
+    found: set[str] = set()
+    for name in (part.strip() for name in names for part in name.split(",")):
+        exact = find_rule(name)
+        prefixed = {r.code for r in all_rules() if name and r.code.startswith(name.upper())}
+        if exact is None and not prefixed and name.upper() != "ALL":
+            raise UsageError(_no_such_rule(name, where))
+        everything = {r.code for r in all_rules()}
+        found |= {exact.code} if exact else prefixed or everything
+    return frozenset(found)
+
+
+def _no_such_rule(name: str, where: str) -> str:
+    import difflib
+
+    from analyzers.rule import all_rules
+
+    known = [text for r in all_rules() for text in (r.code, r.name)]
+    close = difflib.get_close_matches(name.upper(), known, 1) or difflib.get_close_matches(
+        name.lower(), known, 1
+    )
+    hint = f"; did you mean {close[0]}?" if close else "; `hostside rules` lists them"
+    return f"{where}: there is no rule {name!r}{hint}"
+
+
+def matches(glob: str, path: str) -> bool:
+    """Whether a path within the repository fits a pattern of the kind .gitignore has."""
+    return _pattern(glob).match(path.removeprefix("./")) is not None
+
+
+@cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    anchored = glob.strip("/")
+    parts = re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", anchored)
+    wild = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    body = "".join(wild.get(part) or re.escape(part) for part in parts)
+    # A pattern without a slash fits any part of the path; every pattern fits what lies beneath.
+    start = "" if "/" in anchored else "(?:.*/)?"
+    return re.compile(f"{start}{body}(?:/.*)?\\Z", re.S)

@@ -1,0 +1,212 @@
+"""One file judged: analysed at head and base, the new findings picked, their fixes proven.
+
+Everything here may run in a child process (`bot/pool.py`): values in, values out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analyzers.finding import Confidence, Finding
+from bot.diff import Hunk
+from bot.lines import decode, split_lines
+from bot.novelty import Flagged, flag, news
+from bot.pool import Task, run_here
+from bot.suggestions import Suggestion, apply_all, suggest, without_overlaps
+
+if TYPE_CHECKING:
+    from analyzers.engine import Analysis, AnalysisConfig
+
+LARGEST = 4_000_000  # bytes; the engine's own limit is lower, this one saves the reading
+SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})
+_FRAME_BEFORE, _FRAME_LONGEST = 2, 12
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to judge; its text, or where to read it."""
+
+    path: str
+    config: AnalysisConfig
+    text: bytes | None = None
+    source: str = ""  # a file of this machine
+    base: bytes | None = None
+    hunks: tuple[Hunk, ...] | None = None  # None: the whole file counts as new
+    prove: frozenset[Confidence] = SURE  # which findings' fixes are worth proving
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines of the file around a finding."""
+
+    first: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A finding with all that a report needs of its file."""
+
+    finding: Finding
+    fingerprint: str
+    key: tuple[str, str]
+    excerpt: Excerpt
+    suggestion: Suggestion | None = None
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """A finding that a comment in the file suppresses."""
+
+    finding: Finding
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What became of one file."""
+
+    path: str
+    status: str  # analysed, skipped, failed
+    reason: str = ""
+    items: tuple[Item, ...] = ()
+    silenced: tuple[Silenced, ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()  # findings that only the base has
+
+
+Runner = Callable[[Task[Job, Examined], Sequence[Job]], Iterator[tuple[int, Examined]]]
+
+
+def examine_all(jobs: Sequence[Job], run: Runner = run_here) -> list[Examined]:
+    """What became of each file, in the order of the jobs."""
+    done = dict(run(EXAMINE, jobs))
+    return [done[number] for number in range(len(jobs))]
+
+
+def failed(job: Job, reason: str) -> Examined:
+    """The result for a file whose examination did not end."""
+    return Examined(job.path, "failed", reason)
+
+
+def examine(job: Job) -> Examined:
+    """The file's new findings, with proven suggestions."""
+    from analyzers.engine import analyze
+
+    data = job.text if job.text is not None else read(job.source)
+    if isinstance(data, str):
+        return failed(job, data)
+    analysis = analyze(job.path, data, job.config)
+    status, silenced = str(analysis.status), _silenced(analysis)
+    if not analysis.findings and not job.base:
+        return Examined(job.path, status, analysis.reason, silenced=silenced)
+    text, _ = decode(data)
+    lines = split_lines(text)
+    flagged = flag(analysis.findings, lines)
+    new, gone = flagged, ()
+    if job.hunks is not None:
+        change = news(flagged, _flagged_at_base(job), job.hunks)
+        new, gone = change.new, change.gone
+    items = _with_suggestions(job, text, _items(job.path, flagged, new, lines))
+    return Examined(job.path, status, analysis.reason, items, silenced, gone)
+
+
+EXAMINE: Task[Job, Examined] = Task(examine, failed)
+
+
+def read(source: str) -> bytes | str:
+    """The file's bytes, or why they cannot be had."""
+    try:
+        mode = os.stat(source)
+        if not stat.S_ISREG(mode.st_mode):
+            return "It is not a regular file."
+        if mode.st_size > LARGEST:
+            return f"The file is {mode.st_size:,} bytes long; at most {LARGEST:,} are read."
+        with open(source, "rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as problem:
+        return f"The file cannot be read: {problem.strerror or problem}."
+
+
+def fingerprint(path: str, key: tuple[str, str], ordinal: int) -> str:
+    """What identifies a finding across pushes: rule, path, the line's text, which of its kind."""
+    rule, text = key
+    parts = "\0".join((rule, path, text, str(ordinal)))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _silenced(analysis: Analysis) -> tuple[Silenced, ...]:
+    return tuple(Silenced(s.finding, s.reason, s.line) for s in analysis.suppressed)
+
+
+def _flagged_at_base(job: Job) -> tuple[Flagged, ...]:
+    from analyzers.engine import analyze
+
+    if not job.base:
+        return ()
+    text, _ = decode(job.base)
+    return flag(analyze(job.path, job.base, job.config).findings, split_lines(text))
+
+
+def _items(
+    path: str, flagged: Sequence[Flagged], new: Iterable[Flagged], lines: Sequence[str]
+) -> tuple[Item, ...]:
+    wanted = {id(found) for found in new}
+    seen: Counter[tuple[str, str]] = Counter()
+    items: list[Item] = []
+    for found in flagged:  # all of them, so that an ordinal does not depend on the diff
+        seen[found.key] += 1
+        if id(found) in wanted:
+            mark = fingerprint(path, found.key, seen[found.key])
+            items.append(Item(found.finding, mark, found.key, _excerpt(found.finding, lines)))
+    return tuple(items)
+
+
+def _excerpt(finding: Finding, lines: Sequence[str]) -> Excerpt:
+    first = max(finding.span.line - _FRAME_BEFORE, 1)
+    last = min(finding.span.end_line + 1, first + _FRAME_LONGEST, len(lines))
+    return Excerpt(first, tuple(line.rstrip("\r\n") for line in lines[first - 1 : last]))
+
+
+def _with_suggestions(job: Job, text: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    if not any(item.finding.fix for item in items):
+        return items
+    items = tuple(sorted(items, key=lambda item: item.finding.order))
+    suggestions = without_overlaps(_suggestion(job, text, item.finding) for item in items)
+    together = _proven_together(job, text, suggestions)
+    return tuple(
+        replace(item, suggestion=found) for item, found in zip(items, together, strict=True)
+    )
+
+
+def _suggestion(job: Job, text: str, finding: Finding) -> Suggestion | None:
+    from analyzers.proof import prove
+
+    if finding.fix is None or finding.confidence not in job.prove:
+        return None
+    proof = prove(job.path, text, finding, job.config)
+    return suggest(finding, finding.fix, text, proof.text, job.hunks) if proof.ok else None
+
+
+def _proven_together(
+    job: Job, text: str, suggestions: list[Suggestion | None]
+) -> list[Suggestion | None]:
+    """The same, where a batch commit of all that are one click adds no finding."""
+    from analyzers.engine import analyze
+
+    result = list(suggestions)
+    before = Counter(f.rule for f in analyze(job.path, text, job.config).findings)
+    while len(clicks := [s for s in result if s and s.one_click]) > 1:
+        after = analyze(job.path, apply_all(text, clicks), job.config)
+        now = Counter(f.rule for f in after.findings)
+        if after.status == "analysed" and now <= before:
+            break
+        last = result.index(clicks[-1])
+        result[last] = replace(clicks[-1], obstacle="it does not combine with the others")
+    return result

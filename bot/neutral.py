@@ -1,0 +1,56 @@
+"""Strangers' text made harmless in Markdown: no mention, markup, broken fence or hidden character."""
+
+from __future__ import annotations
+
+import re
+
+from bot.suggestions import DECEPTIVE
+
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+_ACTIVE = re.compile(r"([\\*_\[\]!|~#])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# A word joiner keeps an address readable and stops it from calling anybody.
+_CALL = re.compile(r"@(?=[\w-])")
+_LINK = re.compile(r"(?i)\b(https?|ftp)://|\bwww\.")
+
+
+def visible(text: str) -> str:
+    """The text with characters that hide or reorder others written as <U+202E>."""
+    return DECEPTIVE.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
+
+
+def prose(text: str) -> str:
+    """A sentence for Markdown: its code spans stay, everything else is plain text."""
+    text = visible(text).replace("\r", " ").replace("\n", " ")
+    parts: list[str] = []
+    end = 0
+    for match in _SPAN.finditer(text):
+        parts += [_plain(text[end : match.start()]), code(match[2])]
+        end = match.end()
+    return "".join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    text = "".join(_ENTITIES.get(character, character) for character in text)
+    text = _ACTIVE.sub(r"\\\1", text.replace("`", "&#96;"))
+    text = _LINK.sub(lambda match: match[0].replace("/", "&#47;").replace(".", "&#46;"), text)
+    return _CALL.sub("@\u2060", text)
+
+
+def code(text: str) -> str:
+    """A code span that holds exactly this text."""
+    text = " ".join(visible(text).split())
+    fence = "`" * (longest_run(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A fenced block that no line of the text can close."""
+    fence = "`" * max(3, longest_run(text) + 1)
+    return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
+
+
+def longest_run(text: str) -> int:
+    """How many backticks follow each other at most."""
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -1,0 +1,55 @@
+"""Sentences that several reports say about a review as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analyzers.finding import Confidence, Severity
+from bot.review import Conclusion, FileReport, Review
+
+
+def plural(count: int, thing: str) -> str:
+    """The count with its noun: `1 file`, `2 files`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def unjudged(review: Review) -> tuple[FileReport, ...]:
+    """The files that may hold findings nobody saw."""
+    return tuple(file for file in review.files if file.unjudged)
+
+
+def counted_files(review: Review) -> str:
+    """What was read, and what was not."""
+    states = Counter(file.status for file in review.files)
+    missed = len(unjudged(review))
+    parts = [
+        f"{plural(states['analysed'], 'file')} analysed",
+        f"{plural(states['skipped'] + states['failed'] - missed, 'file')} without GPU code to judge",
+    ]
+    if missed:
+        parts.append(f"{plural(missed, 'file')} not judged")
+    return f"{'; '.join(parts)}."
+
+
+def closing(review: Review) -> str:
+    """The outcome in one line."""
+    sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
+    possible = len(review.comments) - len(sure)
+    more = (
+        f" {plural(possible, 'possible finding')} more (--confidence possible)." if possible else ""
+    )
+    silenced = f" {len(review.silenced):,} silenced in the code." if review.silenced else ""
+    if not sure:
+        neutral = review.conclusion is Conclusion.NEUTRAL
+        return (
+            ("Nothing found in what was judged." if neutral else "Nothing found.") + more + silenced
+        )
+    severities = Counter(c.finding.severity for c in sure)
+    kinds = ", ".join(
+        plural(severities[severity], severity.value if severity is not Severity.INFO else "note")
+        for severity in Severity
+        if severities[severity]
+    )
+    clicks = sum(1 for c in sure if c.suggestion and c.suggestion.one_click)
+    ready = f", {clicks:,} with a proven suggestion" if clicks else ""
+    return f"{plural(len(sure), 'finding')}: {kinds}{ready}.{more}{silenced}"
