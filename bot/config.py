@@ -124,7 +124,7 @@ def codes(names: list[str] | tuple[str, ...], where: str) -> frozenset[str]:
     from analyzers.rule import all_rules, find_rule
 
     found: set[str] = set()
-    for name in (part.strip() for name in names for part in name.split(",")):
+    for name in (part.strip() for text in names for part in text.split(",")):
         exact = find_rule(name)
         prefixed = {r.code for r in all_rules() if name and r.code.startswith(name.upper())}
         if exact is None and not prefixed and name.upper() != "ALL":

@@ -1,4 +1,4 @@
-"""Strangers' text made harmless in Markdown: no mention, markup, broken fence or hidden character."""
+"""Strangers' text made harmless: no mention, markup, broken fence or hidden character."""
 
 from __future__ import annotations
 

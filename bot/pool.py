@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 J = TypeVar("J")
 R = TypeVar("R")
 
-TIME_LIMIT = 20.0  # seconds for one file; the analysis keeps itself to less
+TIME_LIMIT = 15.0  # seconds for one file; the analysis keeps itself to less
 MEMORY_LIMIT = 3 << 30  # bytes of address space for one child
 LARGEST_BATCH = 48
 _TICK = 0.25
@@ -81,11 +81,11 @@ def _attempt(task: Task[J, R], job: J) -> R:
     try:
         return task.work(job)
     except MemoryError:
-        return task.failed(job, "it needs more memory than one file may use")
+        return task.failed(job, "Its analysis needs more memory than one file may use.")
     except RecursionError:
-        return task.failed(job, "it is nested too deeply")
+        return task.failed(job, "It is nested too deeply.")
     except Exception as problem:  # one file's oddity must not end the run
-        return task.failed(job, f"internal error ({type(problem).__name__}: {problem})")
+        return task.failed(job, f"Internal error ({type(problem).__name__}: {problem}).")
 
 
 @dataclass
@@ -96,19 +96,17 @@ class _Worker(Generic[J, R]):
     jobs: Sequence[J]
     batch: list[int] = field(default_factory=list[int])
     dead: bool = False
-    process: BaseProcess | None = None
 
     def __post_init__(self) -> None:
         # Forking a process with threads may copy a held lock; a fresh interpreter is slower.
         safe = sys.platform == "linux" and threading.active_count() == 1
-        context = multiprocessing.get_context("fork" if safe else "spawn")
+        context: Any = multiprocessing.get_context("fork" if safe else "spawn")
         # What the child works on and since when, readable even after it died.
         self.at = context.RawArray("d", 2)
         ours, theirs = context.Pipe()
         self.pipe: Connection[Any, Any] = ours
-        self.process = context.Process(
-            target=_serve, args=(theirs, ours, self.task, self.at), daemon=True
-        )
+        arguments = (theirs, ours, self.task, self.at)
+        self.process: BaseProcess = context.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
 
@@ -135,9 +133,9 @@ class _Worker(Generic[J, R]):
     def trouble(self) -> str:
         """Why its batch will never be finished, or an empty string."""
         if self.dead:
-            return "its analysis crashed"
+            return "Its analysis crashed."
         if self.batch and time.monotonic() - self.at[1] > self.task.time_limit:
-            return f"its analysis took longer than {self.task.time_limit:g} seconds"
+            return f"Its analysis took longer than {self.task.time_limit:g} seconds."
         return ""
 
     def give_up(self, reason: str, queue: deque[list[int]]) -> Iterator[tuple[int, R]]:
@@ -153,9 +151,8 @@ class _Worker(Generic[J, R]):
 
     def stop(self) -> None:
         self.pipe.close()
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
+        self.process.kill()
+        self.process.join()
 
 
 def _serve(

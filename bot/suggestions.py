@@ -102,21 +102,24 @@ def _obstacle(
     suggestion: Suggestion, finding: Finding, before: str, hunks: tuple[Hunk, ...] | None
 ) -> str:
     first, last = suggestion.start_line, suggestion.end_line
-    if suggestion.safety is Safety.DISPLAY:
-        return "it is a sketch, not a finished edit"
-    if last - first >= LONGEST:
-        return f"it replaces {last - first + 1} lines at once"
-    if not first <= finding.span.line <= last:
-        return f"it changes line {first}, away from this comment"
-    if line_end(before) != "\n":
-        return "the file's line ends are not plain LF, which the button would change"
-    if last == len(split_lines(before)) and not before.endswith("\n"):
-        return "the file does not end with a line end"
-    if DECEPTIVE.search(suggestion.replacement):
-        return "the lines hold control characters that would be lost"
-    if hunks is not None and not any(hunk.holds(first, last) for hunk in hunks):
-        return "its lines are not all shown in one piece of the diff"
-    return ""
+    at_end = last == len(split_lines(before)) and not before.endswith("\n")
+    outside = hunks is not None and not any(hunk.holds(first, last) for hunk in hunks)
+    obstacles = {
+        "it is a sketch, not a finished edit": suggestion.safety is Safety.DISPLAY,
+        f"it replaces {last - first + 1} lines at once": last - first >= LONGEST,
+        f"it changes line {first}, away from this comment": not (
+            first <= finding.span.line <= last
+        ),
+        "the file's line ends are not plain LF, which the button would change": (
+            line_end(before) != "\n"
+        ),
+        "the file does not end with a line end": at_end,
+        "the lines hold control characters that would be lost": bool(
+            DECEPTIVE.search(suggestion.replacement)
+        ),
+        "its lines are not all shown in one piece of the diff": outside,
+    }
+    return next((reason for reason, stands in obstacles.items() if stands), "")
 
 
 def without_overlaps(suggestions: Iterable[Suggestion | None]) -> list[Suggestion | None]:
@@ -124,12 +127,13 @@ def without_overlaps(suggestions: Iterable[Suggestion | None]) -> list[Suggestio
     kept: list[Suggestion] = []
     result: list[Suggestion | None] = []
     for suggestion in suggestions:
-        if suggestion and suggestion.one_click:
-            if any(suggestion.overlaps(other) for other in kept):
-                suggestion = replace(suggestion, obstacle="it overlaps another suggestion")
-            else:
-                kept.append(suggestion)
-        result.append(suggestion)
+        if suggestion is None or not suggestion.one_click:
+            result.append(suggestion)
+        elif any(suggestion.overlaps(other) for other in kept):
+            result.append(replace(suggestion, obstacle="it overlaps another suggestion"))
+        else:
+            kept.append(suggestion)
+            result.append(suggestion)
     return result
 
 

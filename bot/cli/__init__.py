@@ -78,5 +78,6 @@ def _overview(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(text)
         return OK
-    print(f"hostside: there is no command {arguments[0]!r}; `hostside --help` lists them", file=sys.stderr)
+    problem = f"there is no command {arguments[0]!r}; `hostside --help` lists them"
+    print(f"hostside: {problem}", file=sys.stderr)
     return USAGE

@@ -53,7 +53,7 @@ def _printed(review: Review, console: Console) -> str:
     for line in _lines(review):
         console.print(line, soft_wrap=isinstance(line, Text) and line.no_wrap, highlight=False)
     assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
 def _lines(review: Review) -> Iterator[Text | Padding]:

@@ -22,9 +22,10 @@ def counted_files(review: Review) -> str:
     """What was read, and what was not."""
     states = Counter(file.status for file in review.files)
     missed = len(unjudged(review))
+    harmless = states["skipped"] + states["failed"] - missed
     parts = [
         f"{plural(states['analysed'], 'file')} analysed",
-        f"{plural(states['skipped'] + states['failed'] - missed, 'file')} without GPU code to judge",
+        f"{plural(harmless, 'file')} without GPU code to judge",
     ]
     if missed:
         parts.append(f"{plural(missed, 'file')} not judged")
