@@ -110,8 +110,7 @@ def test_no_module_is_called_utils_or_helpers() -> None:
 
 # Spelled in pieces, so that this file does not contain what it looks for.
 MACHINE = re.compile(
-    r"(?<![\w.:/-])/(?:wor" + r"k|roo" + r"t)(?=/|['\"\s`)]|$)"  # where somebody's checkout lies
-    r"|(?<![\w./-])/(?:ho" + r"me|Use" + r"rs)/\w"
+    r"(?<![\w.:/-])/(?:wor" + r"k|roo" + r"t|ho" + r"me|Use" + r"rs)/\w"  # somebody's checkout
     r"|pypi\.or"
     + r"g/simple|files\.python"
     + r"hosted|--(?:extra-)?index-"
@@ -143,12 +142,12 @@ def test_no_tracked_file_names_a_machine_path_or_a_registry_host() -> None:
     ("line", "seen"),
     [
         pytest.param("cd /wor" + "k/main", True, id="a checkout's path"),
-        pytest.param("'/roo" + "t'", True, id="a home directory"),
+        pytest.param("'/roo" + "t/x'", True, id="root's directory"),
         pytest.param("/ho" + "me/someone/x", True, id="a user's directory"),
         pytest.param("--index-" + "url=https://mirror.example", True, id="a registry mirror"),
         pytest.param("https://example.org/work/about", False, id="part of an address"),
         pytest.param("a/work/b and root/x", False, id="a relative path"),
-        pytest.param("run as root or not", False, id="the user root"),
+        pytest.param("Path('/roo" + "t')", False, id="a system folder as such"),
     ],
 )
 def test_a_machine_path_is_told_from_a_harmless_word(line: str, seen: bool) -> None:
