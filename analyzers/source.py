@@ -15,6 +15,7 @@ chains of any length with an exception, in linear time, so brackets aren't count
 from __future__ import annotations
 
 import ast
+import bisect
 import codecs
 import io
 import re
@@ -76,6 +77,11 @@ class Source:
         """The place in `text` of a line (from 1) and a column (from 0, in characters)."""
         start = self.starts[min(line, len(self.starts)) - 1]
         return min(start + column, len(self.text))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line (from 1) and column (from 0) of a place in `text`."""
+        line = max(bisect.bisect_right(self.starts, offset, hi=max(len(self.lines), 1)), 1)
+        return line, offset - self.starts[line - 1]
 
     def segment(self, span: Span) -> str:
         """The text of `span`, line ends as they are in the file."""

@@ -133,6 +133,11 @@ def tokens(text: str) -> Iterator[Token]:
         raise NotTokens
 
 
+def comments(text: str) -> tuple[Token, ...]:
+    """Every comment of the text, in order; raises `NotTokens`."""
+    return tuple(token for token in tokens(text) if token.kind is Kind.COMMENT)
+
+
 def _code(
     text: str, position: int, stack: list[_Bracket | _FString]
 ) -> tuple[tuple[Token, ...], int]:
