@@ -51,6 +51,7 @@ class Fact:
     metadata: bool = False  # an answer the host has without asking the device
     graph: str = ""  # "cut": the result carries no autograd history
     dtype: str = ""  # of the result; "argument" (the `dtype` argument), "receiver"
+    default_dtype: str = ""  # … when the argument is missing
     strided: str = ""  # "yes": the result is a strided view; "no": it is made contiguous
     stream: str = ""  # "argument", "default" (the library's default stream); empty: the current one
     blocking: bool = True  # a stream class: ordered with the legacy default stream
