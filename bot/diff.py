@@ -18,6 +18,10 @@ from analyzers.finding import Related, Span
 from bot.errors import UsageError
 from bot.lines import counts_like_git
 
+SUBMODULE = "It is a submodule."
+SYMLINK = "It is a symbolic link."
+BINARY = "It is a binary file."
+
 
 class Placement(enum.StrEnum):
     """Where a finding is shown."""
@@ -65,7 +69,7 @@ class Patch:
     old_path: str
     change: Change
     hunks: tuple[Hunk, ...] = ()
-    binary: bool = False
+    unread: str = ""  # why there is no text to read
 
 
 @dataclass(frozen=True)
@@ -148,8 +152,14 @@ def _parse(text: str) -> Iterator[Patch]:
             old_path=new if change is Change.ADDED else old,
             change=change,
             hunks=tuple(_hunk(hunk) for hunk in file),
-            binary=bool(file.is_binary_file),
+            unread=_unread(file),
         )
+
+
+def _unread(file: parsed.PatchedFile) -> str:
+    if file.is_binary_file:
+        return BINARY
+    return SUBMODULE if file.is_submodule else SYMLINK if file.is_symlink else ""
 
 
 def _change(file: parsed.PatchedFile, old: str, new: str) -> Change:
@@ -184,6 +194,15 @@ def _side(hunk: parsed.Hunk, sign: str) -> tuple[str, ...]:
         own = line.line_type in (sign, constants.LINE_TYPE_CONTEXT, constants.LINE_TYPE_EMPTY)
         lines += [line.value] if own else []
     return tuple(lines)
+
+
+def whole_file(text: bytes) -> tuple[Hunk, ...]:
+    """The hunk of a file that is new as a whole."""
+    lines = text.decode("utf-8", "surrogateescape").split("\n")
+    after = tuple(f"{line}\n" for line in lines[:-1]) + ((lines[-1],) if lines[-1] else ())
+    if not after:
+        return ()
+    return (Hunk(1, 1, (), after, frozenset(range(1, len(after) + 1)), frozenset()),)
 
 
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}

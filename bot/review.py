@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from analyzers.finding import Confidence, Severity
 from bot.comments import ReviewComment, comment
 from bot.config import NEVER, RepoConfig
-from bot.diff import Change, ChangedFile, Placement, locate
+from bot.diff import BINARY, SUBMODULE, SYMLINK, Change, ChangedFile, Placement, locate
 from bot.examine import Examined, Item, Job, Runner, Silenced, examine_all
 from bot.novelty import without_moved
 from bot.pool import run_here
@@ -99,25 +99,28 @@ def build_review(
 
 
 def _reason_to_skip(file: ChangedFile, config: RepoConfig) -> FileReport | None:
-    if not file.path.endswith(PYTHON):
-        return FileReport(file.path, "skipped", NOT_PYTHON)
-    if file.change is Change.DELETED:
-        return FileReport(file.path, "skipped", DELETED)
-    if not config.wants(file.path):
-        return FileReport(file.path, "skipped", FILTERED)
+    reasons = {
+        file.unread: file.unread in NO_TEXT,
+        NOT_PYTHON: not file.path.endswith(PYTHON),
+        DELETED: file.change is Change.DELETED,
+        FILTERED: not config.wants(file.path),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            return FileReport(file.path, "skipped", reason)
     if file.unread:
         return FileReport(file.path, "failed", file.unread)
-    if file.text is None or not file.added:
-        return FileReport(file.path, "skipped", NOTHING_ADDED)
-    return None
+    nothing = file.text is None or not file.added
+    return FileReport(file.path, "skipped", NOTHING_ADDED) if nothing else None
 
 
 NOT_PYTHON = "Not a Python file."
 DELETED = "The file was deleted."
 FILTERED = "The configuration leaves it out."
 NOTHING_ADDED = "No line was added."
+NO_TEXT = (SUBMODULE, SYMLINK, BINARY)
 NO_GPU = "No GPU"
-_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED)
+_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED, *NO_TEXT)
 
 
 def is_harmless(file: FileReport) -> bool:

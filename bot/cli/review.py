@@ -1,0 +1,87 @@
+"""`hostside review`: what a change brings, as a pull request's review would say it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot import config as configuration
+from bot.cli import options
+from bot.config import RepoConfig
+from bot.diff import ChangedFile
+from bot.errors import UsageError
+from bot.review import Review, build_review
+
+HELP = "review the difference between two revisions"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--repo", metavar="DIR", help="a directory in the repository (here)")
+    parser.add_argument("--base", metavar="REV", help="what the change is compared with (HEAD)")
+    parser.add_argument("--head", metavar="REV", help="the change (the working tree)")
+    parser.add_argument("--staged", action="store_true", help="the change is what is staged")
+    parser.add_argument("--patch", metavar="FILE", help="a unified diff, its files beside it; or -")
+    options.add(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code: 0 nothing new at or above --fail-on, 1 findings."""
+    _agree(arguments)
+    if arguments.patch:
+        return _patch(arguments)
+    from bot.changes import Ends, changed_files
+    from bot.git import open_checkout
+
+    checkout = open_checkout(arguments.repo or ".")
+    if checkout.bare and not arguments.head:
+        raise UsageError(f"{checkout.root} has no working tree; give --base and --head")
+    base = arguments.base or "HEAD"
+    tip = checkout.commit(base)
+    head = checkout.commit(arguments.head or "HEAD")
+    start = checkout.merge_base(tip, head)
+    config = RepoConfig()
+    if not arguments.no_config:
+        config = configuration.load(checkout.reader(tip))
+    ends = Ends(start, head if arguments.head else "", arguments.staged)
+    files = changed_files(checkout, ends)
+    review = reviewed(files, options.merge(config, arguments), _subject(base, arguments))
+    return options.finish(review, arguments)
+
+
+def _agree(arguments: argparse.Namespace) -> None:
+    if arguments.patch and (arguments.base or arguments.head or arguments.staged):
+        raise UsageError("--patch says what changed by itself; leave out --base, --head, --staged")
+    if arguments.head and arguments.staged:
+        raise UsageError("--head and --staged name two different changes; give one")
+    if arguments.head and not arguments.base:
+        raise UsageError("--head needs --base, the revision it is compared with")
+
+
+def _subject(base: str, arguments: argparse.Namespace) -> str:
+    if arguments.head:
+        return f"{base}...{arguments.head}"
+    return f"staged changes since {base}" if arguments.staged else f"working tree since {base}"
+
+
+def _patch(arguments: argparse.Namespace) -> int:
+    from bot.patchfile import changed_files
+
+    if arguments.repo and not Path(arguments.repo).is_dir():
+        raise UsageError(f"{arguments.repo} is not a directory; name the one the patch applies to")
+    files = changed_files(arguments.patch, arguments.repo)
+    root = configuration.find_root(Path(arguments.repo or ".").absolute())
+    config = RepoConfig()
+    if not arguments.no_config:
+        config = configuration.load(configuration.reader_of(root))
+    review = reviewed(files, options.merge(config, arguments), arguments.patch)
+    return options.finish(review, arguments)
+
+
+def reviewed(files: Sequence[ChangedFile], config: RepoConfig, subject: str) -> Review:
+    """The review, analysed in child processes."""
+    from bot import pool
+    from bot.progress import watched
+
+    return build_review(files, config, watched(pool.run, "files reviewed"), subject)
