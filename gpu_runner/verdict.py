@@ -20,6 +20,7 @@ from gpu_runner.models import (
     Overlap,
 )
 from gpu_runner.records import Protocol, TraceSummary, Variant, Verdict
+from gpu_runner.rounds import PAIRS
 from gpu_runner.stats import (
     ALPHA,
     holm,
@@ -34,11 +35,6 @@ from gpu_runner.stats import (
 TOO_FAST = 10.0  # a larger speed-up than this is checked by hand
 OVER_LIMIT = 1.05  # how far a measured bandwidth limit may seem to be exceeded
 COMPLETE = 0.995  # share of launches that must have their GPU event
-PAIRS = (
-    (Variant.HEAD, Variant.BASE),
-    (Variant.SUGGESTION, Variant.BASE),
-    (Variant.SUGGESTION, Variant.HEAD),
-)
 
 
 def report(run: BenchRun) -> BenchReport:
