@@ -114,11 +114,10 @@ def summary(
     up = _busy(recording, lambda each: each.work == Work.H2D)
     down = _busy(recording, lambda each: each.work == Work.D2H)
     copies, busy = union((*up, *down)), _busy(recording, lambda _: True)
-    everything: Intervals = ((0, recording.wall_ns),) if recording.wall_ns else ()
+    everything = union([(0, recording.wall_ns)])
     waits = union((each.start, each.end) for each in recording.calls if each.waits)
     idle = subtract(everything, busy)
-    overlap = measure(intersect(kernels, copies))
-    ceiling = min(measure(kernels), measure(copies))
+    overlap, ceiling = intersect(kernels, copies), min(measure(kernels), measure(copies))
     return TraceSummary(
         variant=variant,
         traced_pass=traced_pass,
@@ -127,15 +126,15 @@ def summary(
         h2d_busy_us=measure(up) / 1000,
         d2h_busy_us=measure(down) / 1000,
         copy_busy_us=measure(copies) / 1000,
-        kernel_copy_overlap_us=overlap / 1000,
+        kernel_copy_overlap_us=measure(overlap) / 1000,
         exposed_copy_us=measure(subtract(copies, kernels)) / 1000,
         gpu_idle_us=measure(idle) / 1000,
         no_kernel_us=measure(subtract(everything, kernels)) / 1000,
         host_sync_us=measure(waits) / 1000,
         host_sync_stall_us=measure(intersect(waits, idle)) / 1000,
-        overlap_percent=_percent(overlap, measure(copies)),
+        overlap_percent=_percent(measure(overlap), measure(copies)),
         overlap_ceiling_percent=_percent(ceiling, measure(copies)),
-        overlap_efficiency_percent=_percent(overlap, ceiling),
+        overlap_efficiency_percent=_percent(measure(overlap), ceiling),
         duplex_percent=_percent(measure(intersect(up, down)), min(measure(up), measure(down))),
         h2d_gb_per_s=_rate(recording.operations, Work.H2D, up),
         d2h_gb_per_s=_rate(recording.operations, Work.D2H, down),
