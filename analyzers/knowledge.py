@@ -74,6 +74,7 @@ class Facts:
     modules: frozenset[str]  # top-level import names of GPU libraries
     triggers: re.Pattern[bytes]  # a file without a match needs no analysis
     names: dict[str, tuple[str, ...]]  # what parameter and function names usually stand for
+    tensor_classes: tuple[tuple[str, str], ...] = ()  # import name -> its tensor class
     _found: dict[str, Fact | None] = field(default_factory=dict, repr=False)
 
     def find(self, name: str) -> Fact | None:
@@ -108,6 +109,7 @@ def load_facts() -> Facts:
     modules: set[str] = set()
     triggers: set[str] = set()
     names: dict[str, tuple[str, ...]] = {}
+    tensors: list[tuple[int, str, str]] = []
     for entry in sorted(resources.files("analyzers.facts").iterdir(), key=lambda e: e.name):
         if not entry.name.endswith(".toml") or entry.name == "gpus.toml":
             continue
@@ -115,11 +117,14 @@ def load_facts() -> Facts:
         library = data.pop("library", {})
         modules.update(library.get("modules", ()))
         triggers.update(library.get("triggers", ()))
+        if "tensor" in library:
+            place = library.get("rank", 9)  # where a file imports several, the lowest rank counts
+            tensors += [(place, m, library["tensor"]) for m in library.get("modules", ())]
         names.update({k: tuple(v) for k, v in data.pop("names", {}).items()})
         raw.update(data)
     pattern = re.compile(b"|".join(re.escape(t.encode()) for t in sorted(triggers)) or rb"(?!)")
     table = {name: _fact(name, raw) for name in raw}
-    return Facts(table, frozenset(modules), pattern, names)
+    return Facts(table, frozenset(modules), pattern, names, tuple((m, t) for _, m, t in sorted(tensors)))
 
 
 def _fact(name: str, raw: dict[str, dict[str, Any]]) -> Fact:

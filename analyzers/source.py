@@ -70,8 +70,7 @@ class Source:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where each line starts in `text`; one more, for the end of the text."""
-        starts = (0, *(match.end() for match in _LINE_END.finditer(self.text)))
-        return starts if starts[-1] == len(self.text) and self.text else (*starts, len(self.text))
+        return line_starts(self.text)
 
     def offset(self, line: int, column: int) -> int:
         """The place in `text` of a line (from 1) and a column (from 0, in characters)."""
@@ -143,6 +142,12 @@ def split_lines(text: str) -> tuple[str, ...]:
     r"""The lines as `ast` counts them: ended by \n, \r\n or \r, never by a form feed."""
     lines = tuple(_LINE_END.split(text))
     return lines if lines[-1] else lines[:-1]
+
+
+def line_starts(text: str) -> tuple[int, ...]:
+    """Where each line of the text starts; one more, for its end."""
+    starts = (0, *(match.end() for match in _LINE_END.finditer(text)))
+    return starts if starts[-1] == len(text) and text else (*starts, len(text))
 
 
 def read_source(path: str, text: str | bytes) -> Source | Unreadable:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from analyzers.blocks import first_line
 from analyzers.finding import Finding, Span
 from analyzers.source import Source
 from analyzers.tokens import NotTokens, Token, comments
@@ -228,23 +229,18 @@ def _statements(tree: ast.Module) -> dict[int, Lines]:
     return found
 
 
-def _first_line(node: ast.stmt | ast.ExceptHandler) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
-
-
 def _head(node: ast.stmt | ast.ExceptHandler) -> Lines:
-    first = _first_line(node)
+    first = first_line(node)
     if isinstance(node, ast.Match):
         return first, node.subject.end_lineno or first
     body: list[ast.stmt] = getattr(node, "body", [])
     if not body:
         return first, node.end_lineno or first
-    return first, max(node.lineno, _first_line(body[0]) - 1)
+    return first, max(node.lineno, first_line(body[0]) - 1)
 
 
 def _end_of_head(tree: ast.Module) -> int:
     """The line of the first statement that isn't the docstring."""
     is_docstring = tree.body and ast.get_docstring(tree, clean=False) is not None
     rest = tree.body[1:] if is_docstring else tree.body
-    return _first_line(rest[0]) if rest else sys.maxsize
+    return first_line(rest[0]) if rest else sys.maxsize

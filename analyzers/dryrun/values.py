@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from analyzers.finding import Confidence, Span
+from analyzers.finding import Confidence
 
 
 class Device(enum.Enum):
@@ -61,6 +61,7 @@ class Value:
     sure: Confidence = Confidence.CERTAIN  # of kind and device together
     ident: int = 0
     scalar: bool = False  # no dimensions; of a module: its result has none
+    flat: bool = False  # one dimension: indexing it gives a scalar
     constant: Any = MISSING
     items: tuple[Value, ...] | None = None  # of a sequence whose length is known
     element: Value | None = None  # of any sequence or mapping
@@ -71,8 +72,8 @@ class Value:
     dtype: str = ""
     strided: bool = False
     bytes: bool = False  # a number that counts bytes
-    origin: Span | None = None  # where it was made
     ref: Any = None  # what else belongs to its kind: function, class, stream, receiver …
+    made_by: Any = field(default=None, compare=False)  # the Call that gave it
 
     @property
     def on_gpu(self) -> bool:
@@ -148,6 +149,7 @@ def _join_fields(a: Value, b: Value) -> Value:
         sure=sure,
         ident=a.ident if a.ident == b.ident else 0,
         scalar=a.scalar and b.scalar,
+        flat=a.flat and b.flat,
         constant=a.constant if a.known and b.known and _same(a.constant, b.constant) else MISSING,
         items=_join_items(a, b),
         element=_join_elements(a.element, b.element),
@@ -156,8 +158,8 @@ def _join_fields(a: Value, b: Value) -> Value:
         dtype=a.dtype if a.dtype == b.dtype else "",
         strided=a.strided and b.strided,
         bytes=a.bytes and b.bytes,
-        origin=a.origin if a.origin == b.origin else None,
         ref=a.ref if a.ref == b.ref else None,
+        made_by=a.made_by if a.made_by is b.made_by else None,
     )
 
 

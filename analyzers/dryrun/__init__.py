@@ -1,0 +1,1 @@
+"""The one forward pass: what a file does to the GPU, statement by statement."""

@@ -1,0 +1,254 @@
+"""Applies a fact to a call: the result, the copies, the waits, the device work."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import effects, moves, waits
+from analyzers.dryrun.parameters import tensor
+from analyzers.dryrun.results import result_of
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.work import device_of_inputs, enqueue, host_reads, host_writes, parts
+from analyzers.finding import Confidence, Span
+from analyzers.knowledge import Fact
+from analyzers.timeline import Argument, Call, Called, Reason
+
+_REASONS = {
+    "scalar": Reason.SCALAR,
+    "copy": Reason.COPY,
+    "shape": Reason.SHAPE,
+    "format": Reason.FORMAT,
+    "upload": Reason.UPLOAD,
+}
+_EXPLICIT = {"device": Reason.DEVICE, "stream": Reason.STREAM, "event": Reason.EVENT}
+
+
+def read_property(run: Run, fact: Fact, base: Value, node: ast.Attribute) -> Value:
+    """An attribute of a library's object: metadata, a view, a place."""
+    if fact.kind == "place" or fact.gives and _is_place(run, fact.gives):
+        return Value(Kind.PLACE, type=fact.gives, device=base.device, sure=base.sure)
+    if not fact.metadata and not fact.view and base.device is Device.HOST:
+        host_reads(run, base, node)
+    return result_of(run, fact, base, ())
+
+
+def _is_place(run: Run, name: str) -> bool:
+    fact = run.facts.find(name)
+    return fact is not None and fact.kind in ("place", "device")
+
+
+def known_call(
+    run: Run,
+    node: ast.Call,
+    fact: Fact,
+    name: str,
+    receiver: Value | None,
+    given: tuple[Argument, ...],
+    method: str = "",
+) -> Value:
+    """A call of an API that has a fact."""
+    arguments = _named(fact, given)
+    result = result_of(run, fact, receiver, arguments)
+    call = _call_event(run, node, fact, name, receiver, arguments, result, method)
+    operands = _operands(receiver, arguments)
+    if fact.moves or fact.upload:
+        result = moves.moved(run, node, call, result)
+    if fact.waits:
+        _wait(run, node, call, operands, result)
+    if not fact.metadata:
+        _touch_host(run, node, fact, call, operands)
+    if fact.work and not fact.moves:
+        _work(run, node, call, operands, result)
+    changed = effects.effect(run, node, call, result)
+    result = changed if changed is not None else result
+    if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL):
+        result = replace(result, made_by=call)
+    if _worth_recording(fact, operands, result):
+        run.emit(Called(call.place, call))
+    return result
+
+
+def _worth_recording(fact: Fact, operands: list[Value], result: Value) -> bool:
+    if fact.name.endswith(".*") and not fact.effect:
+        return result.on_gpu or any(o.on_gpu for o in operands)
+    return True
+
+
+def _named(fact: Fact, given: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Positional arguments get their parameters' names."""
+    if not fact.parameters:
+        return given
+    names = iter(fact.parameters)
+    named: list[Argument] = []
+    for argument in given:
+        if argument.keyword:
+            named.append(argument)
+        elif argument.star:
+            names = iter(())
+            named.append(argument)
+        else:
+            name = next(names, "")
+            named.append(replace(argument, name=name) if name else argument)
+    return tuple(named)
+
+
+def _call_event(
+    run: Run,
+    node: ast.Call,
+    fact: Fact,
+    name: str,
+    receiver: Value | None,
+    arguments: tuple[Argument, ...],
+    result: Value,
+    method: str = "",
+) -> Call:
+    receiver_span: Span | None = None
+    if receiver is not None and isinstance(node.func, ast.Attribute):
+        receiver_span = run.span(node.func.value)
+    return Call(
+        place=run.place(node),
+        name=name,
+        fact=fact,
+        span=run.span(node),
+        callee=run.span(node.func),
+        receiver=receiver,
+        receiver_span=receiver_span,
+        arguments=arguments,
+        result=result,
+        method=method or name.rpartition(".")[2],
+        evaluating=run.state.evaluating,
+    )
+
+
+def _operands(receiver: Value | None, arguments: tuple[Argument, ...]) -> list[Value]:
+    values = [a.value for a in arguments]
+    return [receiver, *values] if receiver is not None else values
+
+
+def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: Value) -> None:
+    fact = call.fact
+    if any(call.has(name) for name in fact.waits_unless):
+        return
+    if fact.waits_if and not any(call.has(name) for name in fact.waits_if):
+        return
+    explicit = _EXPLICIT.get(fact.waits)
+    if explicit is not None:
+        target = call.receiver or (call.arguments[0].value if call.arguments else UNKNOWN)
+        waits.explicit(run, explicit, target, node, call)
+        return
+    if fact.moves or fact.upload:
+        return  # moves.py knows whether anything moves
+    reason = _REASONS.get(fact.waits)
+    for value in operands if reason is not None else ():
+        for part in parts(value):
+            if part.kind is Kind.TENSOR and reason is not None and _depends(fact, part, operands):
+                waits.wait(run, reason, part, node, call)
+                if reason is not Reason.FORMAT:
+                    return  # one wait covers all operands
+
+
+def _depends(fact: Fact, part: Value, operands: list[Value]) -> bool:
+    """A host operand does not make the call wait while another is on the device."""
+    return part.device is not Device.HOST or not any(o.on_gpu for o in operands)
+
+
+def _touch_host(
+    run: Run, node: ast.Call, fact: Fact, call: Call, operands: list[Value]
+) -> None:
+    """The call reads or writes host memory that a copy may still be using."""
+    state = run.state
+    if fact.inplace and call.receiver is not None and state.to_device:
+        host_writes(run, call.receiver, node)
+    if not state.to_host or fact.effect in effects.KEEPS_ALIVE or fact.moves == "gpu":
+        return
+    for value in operands:
+        for part in parts(value):
+            if part.device is Device.HOST and not fact.view:
+                host_reads(run, part, node)
+
+
+def _work(run: Run, node: ast.Call, call: Call, operands: list[Value], result: Value) -> None:
+    target = call.receiver if call.fact.inplace and call.receiver is not None else result
+    tensors = [p for o in operands for p in parts(o) if p.kind is Kind.TENSOR]
+    if target.device is Device.GPU and (target.kind is Kind.TENSOR or any(t.on_gpu for t in tensors)):
+        enqueue(run, node, tensors, target, call, stream=moves.stream_of(run, call))
+    elif any(t.on_gpu for t in tensors):
+        enqueue(run, node, tensors, replace(target, sure=Confidence.LIKELY), call)
+
+
+def forward(run: Run, node: ast.Call, module: Value, given: tuple[Argument, ...]) -> Value:
+    """A network, criterion or moved object of unknown class is called."""
+    device, sure = device_of_inputs(a.value for a in given)
+    if module.device is Device.GPU:
+        device, sure = Device.GPU, module.sure
+    elif device is not Device.GPU:
+        device, sure = Device.GPU, run.for_gpu
+        if module.device is Device.HOST:
+            device = Device.HOST
+    result = Value(
+        Kind.TENSOR,
+        type=run.tensor_class,
+        device=device,
+        sure=sure.weaker(module.sure),
+        ident=run.new_ident(),
+        scalar=module.scalar,
+        graph=run.state.grad,
+    )
+    fact = run.facts.find(module.type) if module.type else None
+    call = _call_event(
+        run, node, fact or Fact(name="call"), f"{module.type}.__call__", module, given, result
+    )
+    if device is Device.GPU:
+        enqueue(run, node, [p for a in given for p in parts(a.value)], result, call)
+    run.emit(Called(call.place, call))
+    return replace(result, made_by=call)
+
+
+def unknown_call(
+    run: Run, node: ast.Call, receiver: Value | None, name: str, given: tuple[Argument, ...]
+) -> Value:
+    """A call of something without facts: a few names speak for themselves."""
+    helper_called(run, name)
+    guessed = _guess(run, node, receiver, name, given)
+    if guessed is not None:
+        return guessed
+    if name in run.facts.names.get("module_calls", ()):
+        return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)
+    if name in run.facts.names.get("loss", ()) or name.endswith("_loss"):
+        device, sure = device_of_inputs(a.value for a in given)
+        if device is Device.GPU:
+            return replace(run.loss_value(), sure=sure)
+    return UNKNOWN
+
+
+def _guess(
+    run: Run, node: ast.Call, receiver: Value | None, name: str, given: tuple[Argument, ...]
+) -> Value | None:
+    """A method that only tensors have, called on something unknown."""
+    if receiver is None or receiver.kind not in (Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE):
+        return None
+    if not run.tensor_class:
+        return None
+    names = run.facts.names
+    sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
+    if sure is None and name in names.get("array_methods", ()):
+        sure = Confidence.POSSIBLE
+    fact = run.facts.method(run.tensor_class, name) if sure is not None else None
+    if fact is None or sure is None:
+        return None
+    assumed = tensor(run, sure)
+    if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
+        assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
+    return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
+
+
+def helper_called(run: Run, name: str) -> None:
+    """A helper whose name says that it waits is taken at its word."""
+    words = run.facts.names.get("sync_words", ())
+    if name and any(word in name.lower() for word in words):
+        run.state.waited = run.tick()
+        run.state.order.host_waits()
+        for waiter in list(run.state.order.ticks):
+            run.state.order.stream_waits("", waiter)

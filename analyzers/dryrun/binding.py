@@ -1,0 +1,79 @@
+"""Binds values to targets: names, tuples, attributes, elements."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.subscripts import stored
+from analyzers.dryrun.values import UNKNOWN, Kind, Value, element_of, join, unpack
+
+
+def assign(run: Run, target: ast.expr, value: Value) -> None:
+    """`target = value`."""
+    if isinstance(target, ast.Name):
+        run.bind(target.id, guess_by_use(run, target.id, value))
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpacked(run, target.elts, value)
+    elif isinstance(target, ast.Attribute):
+        _attribute(run, target, value)
+    elif isinstance(target, ast.Subscript):
+        _element(run, target, value)
+    elif isinstance(target, ast.Starred):
+        assign(run, target.value, Value(Kind.SEQUENCE, element=element_of(value)))
+
+
+def guess_by_use(run: Run, name: str, value: Value) -> Value:
+    """An unknown value that is sent through backward() later is a loss."""
+    info = run.frame.info
+    names = info.backward if info is not None else run.scan.module_backward
+    if name in names and name and value.kind is Kind.UNKNOWN:
+        return run.loss_value()
+    return value
+
+
+def _unpacked(run: Run, targets: list[ast.expr], value: Value) -> None:
+    starred = [i for i, t in enumerate(targets) if isinstance(t, ast.Starred)]
+    if starred:
+        for target in targets:
+            assign(run, target, element_of(value) if not isinstance(target, ast.Starred) else value)
+        return
+    for target, part in zip(targets, unpack(value, len(targets)), strict=True):
+        # Views of one tensor share its memory, but `a, b = f()` gives two tensors.
+        shared = value.items is None and part.kind is Kind.TENSOR and value.kind is not Kind.TENSOR
+        assign(run, target, replace(part, ident=run.new_ident()) if shared else part)
+
+
+def _attribute(run: Run, target: ast.Attribute, value: Value) -> None:
+    base = run.evaluate(target.value)
+    path = dotted(target)
+    if path:
+        run.bind(path, value)
+    frame = run.frame
+    if frame.self_class is None or not isinstance(target.value, ast.Name):
+        return
+    if target.value.id == frame.self_name and base.kind in (Kind.INSTANCE, Kind.MODULE):
+        known = frame.self_class.attributes
+        before = known.get(target.attr)
+        stable = replace(value, fresh=False)
+        known[target.attr] = stable if before is None else join(before, stable)
+
+
+def _element(run: Run, target: ast.Subscript, value: Value) -> None:
+    base = run.evaluate(target.value)
+    index = run.evaluate(target.slice)
+    stored(run, target, base, index, value)
+    path = dotted(target.value)
+    if not path:
+        return
+    if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        element = element_of(base)
+        joined = value if element is UNKNOWN else join(element, value)
+        run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
+    elif base.kind is Kind.TENSOR and base.fresh:
+        # Written to: no longer a fresh allocation whose content does not matter.
+        run.bind(path, replace(base, fresh=False))
+
+

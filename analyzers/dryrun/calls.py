@@ -1,0 +1,216 @@
+"""Calls: whom they reach, with which arguments, and what comes of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from analyzers.dryrun import apply, classes, functions, launches, parameters
+from analyzers.dryrun.binding import assign
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import ClassInfo, FunctionInfo
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of
+from analyzers.finding import Confidence
+from analyzers.knowledge import Fact
+from analyzers.timeline import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A method of a library's object, or of something unknown (`fact` is None)."""
+
+    fact: Fact | None
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLocal:
+    """A method of a class of this file."""
+
+    info: FunctionInfo
+    receiver: Value
+
+
+def attribute(run: Run, base: Value, node: ast.Attribute) -> Value:
+    """The value of `base.name`, read."""
+    name = node.attr
+    if base.kind is Kind.LIBRARY:
+        return _in_library(run, f"{base.ref}.{name}")
+    if isinstance(base.ref, ClassInfo):
+        own = _of_own_class(run, base, base.ref, name)
+        if own is not None:
+            return own
+    cls = base.type if base.type not in ("", "slice", "range") else run.class_of(base.kind)
+    if cls:
+        fact = run.facts.method(cls, name)
+        if fact is not None and fact.property:
+            return apply.read_property(run, fact, base, node)
+        if fact is not None:
+            return Value(Kind.METHOD, ref=Bound(fact, base, name))
+    return _unknown_attribute(run, base, name)
+
+
+def _in_library(run: Run, name: str) -> Value:
+    fact = run.facts.find(name)
+    if fact is not None and fact.property and fact.name == name and fact.kind:
+        from analyzers.dryrun.results import instance_of
+
+        return instance_of(run, fact)
+    return Value(Kind.LIBRARY, ref=name)
+
+
+def _of_own_class(run: Run, base: Value, info: ClassInfo, name: str) -> Value | None:
+    method = info.method(name)
+    if method is not None:
+        if "property" in {d.ref for d in method.decorators} | {_last(d) for d in method.decorators}:
+            return functions.call_local(run, method, _NO_CALL, [], base)
+        return Value(Kind.METHOD, ref=BoundLocal(method, base))
+    known = info.attribute(name)
+    if known is not None:
+        return known
+    return None
+
+
+_NO_CALL = ast.Call(func=ast.Name("property"), args=[], keywords=[])
+
+
+def _last(decorator: Value) -> str:
+    return str(decorator.ref).rpartition(".")[2]
+
+
+def _unknown_attribute(run: Run, base: Value, name: str) -> Value:
+    if base.kind is Kind.TENSOR and run.facts.method(base.type, name) is None and base.type:
+        return UNKNOWN
+    if base.kind in (Kind.UNKNOWN, Kind.INSTANCE, Kind.MODULE, Kind.CLASS):
+        named = parameters.from_name(run, name)
+        if named.kind in (Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER):
+            return named
+    return Value(Kind.METHOD, ref=Bound(None, base, name))
+
+
+def call(run: Run, node: ast.Call) -> Value:
+    """The value of a call; its effects are recorded."""
+    callee = run.evaluate(node.func)
+    arguments = [_argument(run, a) for a in node.args]
+    arguments += [_keyword(run, k) for k in node.keywords]
+    given = tuple(arguments)
+    if callee.kind is Kind.LIBRARY:
+        return _library(run, node, str(callee.ref), given)
+    if callee.kind is Kind.METHOD:
+        return _method(run, node, callee.ref, given)
+    if callee.kind is Kind.FUNCTION:
+        return _function(run, node, callee, given)
+    if callee.kind is Kind.CLASS and isinstance(callee.ref, ClassInfo):
+        return _construct(run, node, callee.ref, given)
+    if callee.kind in (Kind.KERNEL, Kind.LAUNCHER):
+        return launches.launch(run, node, callee, given)
+    if callee.kind is Kind.MODULE or callee.on_gpu:
+        return _forward(run, node, callee, given)
+    return apply.unknown_call(run, node, None, "", given)
+
+
+def _argument(run: Run, node: ast.expr) -> Argument:
+    star = isinstance(node, ast.Starred)
+    inner = node.value if isinstance(node, ast.Starred) else node
+    value = run.evaluate(inner)
+    return Argument("", run.span(node), value, star=star)
+
+
+def _keyword(run: Run, node: ast.keyword) -> Argument:
+    value = run.evaluate(node.value)
+    if node.arg is None:
+        return Argument("", run.span(node.value), value, keyword=True, star=True)
+    return Argument(node.arg, run.span(node), value, keyword=True)
+
+
+def _library(run: Run, node: ast.Call, name: str, given: tuple[Argument, ...]) -> Value:
+    fact = run.facts.find(name)
+    if fact is None:
+        return _unknown_library(run, node, name, given)
+    return apply.known_call(run, node, fact, name, None, given)
+
+
+def _unknown_library(run: Run, node: ast.Call, name: str, given: tuple[Argument, ...]) -> Value:
+    """A function of a library without facts, or of another file of the project."""
+    last = name.rpartition(".")[2]
+    if last in run.hints.device_helpers:
+        first = given[0].value if given else UNKNOWN
+        return replace(first, device=Device.GPU, sure=Confidence.LIKELY)
+    return apply.unknown_call(run, node, None, last, given)
+
+
+def _method(
+    run: Run, node: ast.Call, bound: Bound | BoundLocal, given: tuple[Argument, ...]
+) -> Value:
+    if isinstance(bound, BoundLocal):
+        pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
+        result = functions.call_local(run, bound.info, node, pairs, bound.receiver)
+        apply.helper_called(run, bound.info.name)
+        return result
+    if bound.fact is not None:
+        name = f"{bound.receiver.type or run.class_of(bound.receiver.kind)}.{bound.name}"
+        return apply.known_call(run, node, bound.fact, name, bound.receiver, given, bound.name)
+    return apply.unknown_call(run, node, bound.receiver, bound.name, given)
+
+
+def _function(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> Value:
+    if isinstance(callee.ref, FunctionInfo):
+        pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
+        result = functions.call_local(run, callee.ref, node, pairs)
+        apply.helper_called(run, callee.ref.name)
+        return result
+    if isinstance(callee.ref, ast.Lambda):
+        return _lambda(run, callee.ref, given)
+    return UNKNOWN
+
+
+def _lambda(run: Run, node: ast.Lambda, given: tuple[Argument, ...]) -> Value:
+    if run.depth >= 2:
+        return UNKNOWN
+    saved = dict(run.state.names)
+    run.depth += 1
+    for parameter, argument in zip(node.args.args, given, strict=False):
+        assign(run, ast.Name(parameter.arg), argument.value)
+    with run.silently():
+        result = run.evaluate(node.body)
+    run.depth -= 1
+    run.state.names = saved
+    return result
+
+
+def _construct(
+    run: Run, node: ast.Call, info: ClassInfo, given: tuple[Argument, ...]
+) -> Value:
+    made = classes.instance(run, info)
+    init = info.method("__init__")
+    if init is not None:
+        pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
+        functions.call_local(run, init, node, pairs, made)
+    return made
+
+
+def _forward(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> Value:
+    """A network is called."""
+    result = apply.forward(run, node, callee, given)
+    info = callee.ref
+    if isinstance(info, ClassInfo):
+        forward = info.method("forward") or info.method("__call__")
+        if forward is not None:
+            pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
+            own = functions.call_local(run, forward, node, pairs, callee)
+            if own.kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.MAPPING):
+                return _place(own, result)
+    return result
+
+
+def _place(own: Value, forward: Value) -> Value:
+    """The shape of what forward() returns, on the device the call puts it."""
+    if own.kind is Kind.TENSOR:
+        if own.device is Device.UNKNOWN or own.sure.rank > forward.sure.rank:
+            return replace(own, device=forward.device, sure=forward.sure, graph=forward.graph)
+        return replace(own, graph=own.graph or forward.graph)
+    if own.items is not None:
+        return replace(own, items=tuple(_place(i, forward) for i in own.items))
+    element = element_of(own)
+    return replace(own, element=_place(element, forward) if element.kind is Kind.TENSOR else element)

@@ -1,0 +1,331 @@
+"""Evaluates expressions: what each gives, and what it makes the host or the device do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analyzers.dryrun import calls, loops, waits
+from analyzers.dryrun.binding import assign
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.subscripts import subscript
+from analyzers.dryrun.work import elementwise
+from analyzers.dryrun.values import (
+    MAPPING,
+    MISSING,
+    NONE,
+    NUMBER,
+    SEQUENCE,
+    TEXT,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    constant,
+    element_of,
+    join,
+)
+from analyzers.finding import Confidence, Span
+from analyzers.timeline import Loop, LoopKind, Reason
+
+MAX_ITEMS = 24  # longer literals are sequences of their joined elements
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a number was computed, for rules that check grids and sizes."""
+
+    operator: str  # "//", "+", …
+    left: Value
+    right: Value
+    span: Span
+
+
+def evaluate(run: Run, node: ast.expr) -> Value:
+    """The value of an expression; its effects are recorded on the way."""
+    run.steps += 1
+    handler = _HANDLERS.get(type(node))
+    if handler is None or run.exhausted():
+        return UNKNOWN
+    return handler(run, node)
+
+
+def truth(run: Run, value: Value, node: ast.expr) -> None:
+    """`value` is tested for truth."""
+    if value.kind is Kind.TENSOR:
+        waits.wait(run, Reason.CONDITION, value, node)
+
+
+def _constant(run: Run, node: ast.Constant) -> Value:
+    return constant(node.value)
+
+
+def _name(run: Run, node: ast.Name) -> Value:
+    return run.lookup(node.id)
+
+
+def _attribute(run: Run, node: ast.Attribute) -> Value:
+    path = dotted(node)
+    base = evaluate(run, node.value)
+    if path:
+        bound = run.state.names.get(path)
+        if bound is not None:
+            return bound
+    return calls.attribute(run, base, node)
+
+
+def _call(run: Run, node: ast.Call) -> Value:
+    return calls.call(run, node)
+
+
+def _binary(run: Run, node: ast.BinOp) -> Value:
+    left, right = evaluate(run, node.left), evaluate(run, node.right)
+    operator = _OPERATORS.get(type(node.op), "")
+    if left.kind is Kind.TEXT and operator == "%":
+        for value in right.items or (right,):
+            waits.formatted(run, value, node)
+        return TEXT
+    if operator == "-" and right.kind is Kind.CLOCK:
+        return waits.elapsed(run, left, right, node)
+    if operator == "*" and Kind.SEQUENCE in (left.kind, right.kind):
+        count = right if left.kind is Kind.SEQUENCE else left
+        if count.kind is Kind.TENSOR and count.scalar:
+            waits.wait(run, Reason.ITERATE, count, node)
+        return replace(left if left.kind is Kind.SEQUENCE else right, items=None)
+    return combine(run, node, operator, left, right)
+
+
+def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -> Value:
+    """The result of an arithmetic operator."""
+    if Kind.TENSOR in (left.kind, right.kind):
+        return elementwise(run, node, (left, right))
+    if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
+        known = _fold(operator, left.constant, right.constant)
+        counts_bytes = (left.bytes or right.bytes) and operator in ("+", "*", "-")
+        derived = Arithmetic(operator, left, right, run.span(node))
+        return Value(
+            Kind.NUMBER, device=Device.HOST, constant=known, bytes=counts_bytes, ref=derived
+        )
+    if left.kind is Kind.TEXT and right.kind is Kind.TEXT:
+        return TEXT
+    if left.kind is Kind.SEQUENCE and right.kind is Kind.SEQUENCE:
+        return Value(Kind.SEQUENCE, element=join(element_of(left), element_of(right)))
+    if operator and (left.kind is Kind.NUMBER or right.kind is Kind.NUMBER):
+        # An unknown operand may be a tensor as well as a number; sizes are usually numbers.
+        return Value(ref=Arithmetic(operator, left, right, run.span(node)))
+    return UNKNOWN
+
+
+def _fold(operator: str, left: Any, right: Any) -> object:
+    compute = _FOLDABLE.get(operator)
+    if compute is None or left is MISSING or right is MISSING:
+        return MISSING
+    try:
+        result = compute(left, right)
+    except (ArithmeticError, TypeError, ValueError):
+        return MISSING
+    # Huge powers would cost time and memory for nothing.
+    return result if isinstance(result, int | float) and abs(result) < 1e15 else MISSING
+
+
+_FOLDABLE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+
+
+def operator_text(operator: ast.operator) -> str:
+    """The operator as it is written."""
+    return _OPERATORS.get(type(operator), "")
+
+
+def _boolean(run: Run, node: ast.BoolOp) -> Value:
+    result: Value | None = None
+    for position, part in enumerate(node.values):
+        value = evaluate(run, part)
+        if position < len(node.values) - 1:
+            truth(run, value, part)
+        result = value if result is None else join(result, value)
+    return result or UNKNOWN
+
+
+def _unary(run: Run, node: ast.UnaryOp) -> Value:
+    value = evaluate(run, node.operand)
+    if isinstance(node.op, ast.Not):
+        truth(run, value, node.operand)
+        return NUMBER
+    if value.kind is Kind.TENSOR:
+        return elementwise(run, node, (value,))
+    if isinstance(node.op, ast.USub) and isinstance(value.constant, int | float):
+        # -(-n // b) is the usual ceiling division: keep how it was computed.
+        return Value(Kind.NUMBER, device=Device.HOST, constant=-value.constant)
+    if isinstance(node.op, ast.USub):
+        return Value(value.kind, device=value.device, ref=Arithmetic("neg", value, value, run.span(node)))
+    return value if value.kind is Kind.NUMBER else UNKNOWN
+
+
+def _compare(run: Run, node: ast.Compare) -> Value:
+    operands = [evaluate(run, node.left), *(evaluate(run, c) for c in node.comparators)]
+    if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+        return NUMBER
+    if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+        container = operands[-1]
+        if container.kind is Kind.TENSOR:
+            truth(run, container, node)
+        elif container.kind in (Kind.SEQUENCE, Kind.MAPPING) and operands[0].on_gpu:
+            truth(run, operands[0], node)
+        return NUMBER
+    tensors = tuple(o for o in operands if o.kind is Kind.TENSOR)
+    if tensors:
+        result = elementwise(run, node, tensors)
+        return replace(result, dtype="bool", graph=False)
+    return NUMBER
+
+
+def _if_expression(run: Run, node: ast.IfExp) -> Value:
+    truth(run, evaluate(run, node.test), node.test)
+    return join(evaluate(run, node.body), evaluate(run, node.orelse))
+
+
+def _sequence(run: Run, node: ast.Tuple | ast.List | ast.Set) -> Value:
+    items = tuple(evaluate(run, e) for e in node.elts)
+    if any(isinstance(e, ast.Starred) for e in node.elts) or len(items) > MAX_ITEMS:
+        whole = Value(Kind.SEQUENCE, items=items)
+        return Value(Kind.SEQUENCE, element=element_of(whole)) if items else SEQUENCE
+    return Value(Kind.SEQUENCE, items=items)
+
+
+def _mapping(run: Run, node: ast.Dict) -> Value:
+    element: Value | None = None
+    for key, part in zip(node.keys, node.values, strict=True):
+        if key is not None:
+            evaluate(run, key)
+        value = evaluate(run, part)
+        if key is None:
+            value = element_of(value)
+        element = value if element is None else join(element, value)
+    return Value(Kind.MAPPING, element=element) if element is not None else MAPPING
+
+
+def _comprehension(
+    run: Run, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+) -> Value:
+    saved = dict(run.state.names)
+    saved_loops = run.loops
+    for generator in node.generators:
+        over = evaluate(run, generator.iter)
+        kind = loops.kind_of(run, over, generator.iter, generator.target)
+        if kind is LoopKind.FEW or len(over.items or ()) > 4:
+            kind = LoopKind.ITEMS if over.items is None else kind
+        loop = Loop(kind, run.span(node), over, comprehension=True)
+        run.loops = (*run.loops, loop)
+        assign(run, generator.target, element_of(over))
+        for condition in generator.ifs:
+            truth(run, evaluate(run, condition), condition)
+    if isinstance(node, ast.DictComp):
+        evaluate(run, node.key)
+        result = Value(Kind.MAPPING, element=evaluate(run, node.value))
+    else:
+        result = Value(Kind.SEQUENCE, element=evaluate(run, node.elt))
+    run.loops = saved_loops
+    run.state.names = saved
+    return result
+
+
+def _formatted_text(run: Run, node: ast.JoinedStr) -> Value:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            waits.formatted(run, evaluate(run, part.value), part.value)
+    return TEXT
+
+
+def _lambda(run: Run, node: ast.Lambda) -> Value:
+    return Value(Kind.FUNCTION, ref=node)
+
+
+def _walrus(run: Run, node: ast.NamedExpr) -> Value:
+    value = evaluate(run, node.value)
+    run.bind(node.target.id, value)
+    return value
+
+
+def _inner(run: Run, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
+    value = evaluate(run, node.value)
+    return element_of(value) if isinstance(node, ast.Starred) else UNKNOWN
+
+
+def _yield(run: Run, node: ast.Yield) -> Value:
+    if node.value is not None:
+        value = evaluate(run, node.value)
+        given = run.frame.returned
+        item = Value(Kind.SEQUENCE, element=value)
+        run.frame.returned = item if given is None else join(given, item)
+    return NONE
+
+
+def _subscript(run: Run, node: ast.Subscript) -> Value:
+    path = dotted(node.value)
+    bound = run.state.names.get(f"{path}[]") if path else None
+    result = subscript(run, node, evaluate(run, node.value))
+    return join(result, bound) if bound is not None else result
+
+
+def _slice(run: Run, node: ast.Slice) -> Value:
+    bounds = tuple(
+        evaluate(run, part) if part is not None else NONE
+        for part in (node.lower, node.upper, node.step)
+    )
+    return Value(Kind.SEQUENCE, ref=bounds, sure=Confidence.CERTAIN, type="slice")
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Run, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.BinOp: _binary,
+    ast.BoolOp: _boolean,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.IfExp: _if_expression,
+    ast.Tuple: _sequence,
+    ast.List: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _mapping,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.JoinedStr: _formatted_text,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _walrus,
+    ast.Await: _inner,
+    ast.Starred: _inner,
+    ast.YieldFrom: _inner,
+    ast.Yield: _yield,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+}

@@ -1,0 +1,188 @@
+"""Functions of the file: defined, called with actual values, and walked on their own."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import roles
+from analyzers.dryrun.parameters import expected, from_annotation
+from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
+from analyzers.dryrun.scan import FunctionInfo
+from analyzers.dryrun.state import State
+from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
+from analyzers.timeline import Heat
+
+
+
+def define(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Bind the function; its body is walked when it is called, and once on its own."""
+    info = run.scan.functions[node]
+    info.decorators = tuple(run.evaluate(d) for d in node.decorator_list)
+    info.closure = {**run.frame.closure, **run.state.names} if run.frame.info else {}
+    for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)):
+        run.evaluate(default)
+    run.bind(node.name, roles.decorated(run, info))
+
+
+def call_local(
+    run: Run,
+    info: FunctionInfo,
+    node: ast.Call,
+    arguments: list[tuple[str, Value]],
+    receiver: Value | None = None,
+) -> Value:
+    """What a call of a function of this file gives, followed with the actual arguments."""
+    given = _bind_arguments(info, arguments, receiver)
+    if run.recording:
+        info.given.append(given)
+        info.called_at.append(run.heat())
+    if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
+        return UNKNOWN
+    key = (tuple(sorted(given.items(), key=lambda item: item[0])), run.state.grad, run.stream_name)
+    try:
+        known = info.memo.get(key)
+    except TypeError:  # an argument that cannot be hashed
+        return _follow(run, info, given, receiver)
+    if isinstance(known, tuple) and not run.tracks_streams:
+        result, worked, waited = known
+        if worked is not None:
+            run.state.work = replace(worked, order=run.tick())
+            run.mark_work()
+        if waited:
+            run.state.waited = run.tick()
+        return result
+    before_work, before_wait = run.state.work, run.state.waited
+    result = _follow(run, info, given, receiver)
+    state = run.state
+    worked = state.work if state.work is not before_work else None
+    # Only a wait after the last work frees the caller from waiting itself.
+    done = state.waited > (worked.order if worked is not None else before_wait)
+    info.memo[key] = (result, worked, done)
+    return result
+
+
+def _active(run: Run, info: FunctionInfo) -> bool:
+    return info in run.active
+
+
+def _bind_arguments(
+    info: FunctionInfo, arguments: list[tuple[str, Value]], receiver: Value | None
+) -> dict[str, Value]:
+    names = [p.arg for p in info.parameters]
+    static = any(isinstance(d.ref, str) and d.ref.endswith(".staticmethod") for d in info.decorators)
+    given: dict[str, Value] = {}
+    position = 0
+    if receiver is not None and info.owner is not None and not static and names:
+        given[names[0]] = receiver
+        position = 1
+    positional = [*info.node.args.posonlyargs, *info.node.args.args]
+    for name, value in arguments:
+        if name == "*":
+            for parameter in positional[position:]:
+                given.setdefault(parameter.arg, element_of(value))
+        elif name:
+            if name in names:
+                given[name] = value
+        elif position < len(positional):
+            given[positional[position].arg] = replace(value, made_by=None) if value.made_by else value
+            position += 1
+    return given
+
+
+def _follow(
+    run: Run, info: FunctionInfo, given: dict[str, Value], receiver: Value | None
+) -> Value:
+    from analyzers.dryrun.statements import execute
+
+    outer_frame, outer_state = run.frame, run.state
+    saved = (run.loops, run.guards)
+    run.frame = _frame(run, info, outer_frame.heat, receiver)
+    run.state = outer_state.called()
+    run.state.grad = run.state.grad and "no_grad" not in info.roles
+    run.depth += 1
+    run.active.add(info)
+    with run.silently():
+        _set_parameters(run, info, given)
+        live = execute(run, info.node.body)
+    result = _result(run, live)
+    grad = outer_state.grad
+    outer_state.returned(_end_state(run))
+    outer_state.grad = grad
+    run.active.discard(info)
+    run.depth -= 1
+    run.frame, run.state = outer_frame, outer_state
+    run.loops, run.guards = saved
+    return result
+
+
+def _result(run: Run, live: bool) -> Value:
+    returned = run.frame.returned
+    if returned is None:
+        return NONE
+    return join(returned, NONE) if live and returned.kind is not Kind.SEQUENCE else returned
+
+
+def _end_state(run: Run) -> State:
+    state = run.state
+    for end in run.frame.exits:
+        state.order.merge(end.order)
+        for mine, theirs in (
+            (state.to_host, end.to_host),
+            (state.to_device, end.to_device),
+        ):
+            mine.update(theirs)
+        state.written.update(end.written)
+        state.recorded.update(end.recorded)
+        if end.work is not None and (state.work is None or end.work.order > state.work.order):
+            state.work = end.work
+        state.waited = max(state.waited, end.waited)
+    return state
+
+
+def _frame(run: Run, info: FunctionInfo, heat: Heat, receiver: Value | None) -> Frame:
+    owner = info.owner
+    names = [p.arg for p in info.parameters]
+    is_method = owner is not None and bool(names) and "static" not in info.roles
+    return Frame(
+        info,
+        roles.describe(run, info),
+        heat,
+        self_class=owner if is_method else None,
+        self_name=names[0] if is_method else "",
+        closure=info.closure,
+    )
+
+
+def _set_parameters(run: Run, info: FunctionInfo, given: dict[str, Value]) -> None:
+    names = run.state.names
+    for parameter in info.parameters:
+        value = given.get(parameter.arg)
+        if value is None or value.kind is Kind.UNKNOWN:
+            guessed = expected(run, info, parameter)
+            value = guessed if value is None or guessed.kind is not Kind.UNKNOWN else value
+        names[parameter.arg] = value
+    a = info.node.args
+    if a.vararg is not None:
+        names[a.vararg.arg] = Value(Kind.SEQUENCE)
+    if a.kwarg is not None:
+        names[a.kwarg.arg] = Value(Kind.MAPPING)
+
+
+def walk(run: Run, info: FunctionInfo) -> None:
+    """Walk the function on its own, for the record, with what its callers hand in."""
+    from analyzers.dryrun.statements import execute
+
+    run.state = State(grad="no_grad" not in info.roles)
+    run.frame = _frame(run, info, roles.heat_of(run, info), None)
+    run.loops, run.guards, run.contexts, run.streams = (), (), frozenset(), ()
+    run.guarded_device = "device_guard" in info.roles
+    if "no_grad" in info.roles:
+        run.contexts = frozenset({"no_grad"})
+    run.active = {info}
+    given: dict[str, Value] = {}
+    for site in info.given:
+        for name, value in site.items():
+            given[name] = join(given[name], value) if name in given else value
+    _set_parameters(run, info, given)
+    execute(run, info.node.body)

@@ -1,0 +1,58 @@
+"""Why a branch does not run on every turn, read from its condition."""
+
+from __future__ import annotations
+
+import ast
+
+from analyzers.dryrun.run import Run
+from analyzers.timeline import Guard
+
+
+def classify(run: Run, test: ast.expr) -> Guard:
+    """What kind of condition guards the branch."""
+    names = run.facts.names
+    words = _words(test)
+    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
+        return Guard.INTERVAL
+    if _matches(words, names.get("interval_flags", ())):
+        return Guard.INTERVAL
+    if _matches(words, names.get("debug_flags", ())):
+        return Guard.FLAG
+    if _matches(words, names.get("rank", ())):
+        return Guard.RANK
+    if _matches(words, names.get("available", ())):
+        return Guard.AVAILABLE
+    if _is_none_test(test):
+        return Guard.ONCE
+    return Guard.OTHER
+
+
+def _is_none_test(test: ast.expr) -> bool:
+    """`x is None`, `not hasattr(self, "x")`, `not self.initialized`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
+        right = test.comparators[0]
+        return isinstance(right, ast.Constant) and right.value is None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = test.operand
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
+            return inner.func.id == "hasattr"
+        words = _words(inner)
+        return any(w.startswith(("init", "ready", "built", "cached")) for w in words)
+    return False
+
+
+def _words(test: ast.expr) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name):
+            found.add(node.id.lower())
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr.lower())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.lower())
+    return found
+
+
+def _matches(words: set[str], flags: tuple[str, ...]) -> bool:
+    """Whether a flag is one of the words, or one part of a word with underscores."""
+    return any(flag == word or flag in word.split("_") for word in words for flag in flags)

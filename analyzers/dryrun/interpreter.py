@@ -1,0 +1,79 @@
+"""Walks a file: the module's own statements first, then each function, callers first."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import functions
+from analyzers.dryrun.expressions import evaluate
+from analyzers.dryrun.run import Frame, Hints, Run
+from analyzers.dryrun.scan import Scan, scan
+from analyzers.dryrun.state import State
+from analyzers.dryrun.statements import execute
+from analyzers.finding import Confidence, Span
+from analyzers.knowledge import Facts
+from analyzers.source import Source
+from analyzers.timeline import Copy, Direction, Heat, Timeline
+
+_STREAM_WORDS = ("stream", "Stream", "non_blocking", "blocking=", "async")
+
+
+def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) -> Timeline:
+    """The timeline of one file."""
+    found = scan(source.tree)
+    run = Run(source=source, facts=facts, hints=hints, scan=found, evaluator=evaluate)
+    run.tracks_streams = any(word in source.text for word in _STREAM_WORDS)
+    run.for_gpu = _for_gpu(source, facts)
+    _module(run, source.tree)
+    for info in found.callers_first():
+        if not info.kernel:
+            functions.walk(run, info)
+    return Timeline(
+        source=source,
+        events=tuple(run.events),
+        gpu=gpu,
+        imports=frozenset(run.imports),
+        loaders_moved=_loaders_moved(run),
+    )
+
+
+def _for_gpu(source: Source, facts: Facts) -> Confidence:
+    """How plainly the file is written for a GPU: it names one, or only a device."""
+    if any(word in source.text for word in facts.names.get("gpu_marks", ("cuda",))):
+        return Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _module(run: Run, tree: ast.Module) -> None:
+    run.frame = Frame(None, None, Heat.COLD)
+    execute(run, tree.body)
+    run.globals = dict(run.state.names)
+    # Constants of the module hold everywhere; states of its statements do not.
+    run.state = State()
+    _constructors(run, run.scan)
+
+
+def _constructors(run: Run, found: Scan) -> None:
+    """What `__init__` puts on instances is known before any method is walked."""
+    with run.silently():
+        for info in found.functions.values():
+            if info.name in ("__init__", "setup", "build") and info.owner is not None:
+                functions.walk(run, info)
+    for owner in found.classes.values():
+        for name, value in owner.attributes.items():
+            owner.attributes[name] = replace(value, fresh=False, made_by=None)
+
+
+def _loaders_moved(run: Run) -> frozenset[Span]:
+    """The loader calls whose batches are copied to the device."""
+    return frozenset(
+        event.source.made_by.span
+        for event in run.events
+        if isinstance(event, Copy)
+        and event.direction is Direction.TO_DEVICE
+        and event.source.made_by is not None
+        and event.source.made_by.fact.kind == "loader"
+    )
+
+

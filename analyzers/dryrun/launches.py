@@ -1,0 +1,116 @@
+"""Kernel launches: `kernel[grid, block, stream](…)`, RawKernel calls, Triton."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import waits
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.work import enqueue, parts
+from analyzers.finding import Confidence, Span
+from analyzers.knowledge import Fact
+from analyzers.timeline import Argument, Call, Called, Launch, Reason
+
+
+def launch(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> Value:
+    """A device function is launched, or a kernel object is called."""
+    if callee.kind is Kind.LAUNCHER:
+        kernel, configuration, index = callee.ref
+        values, nodes = _configuration(configuration, index)
+        grid, block, stream = (*values[:3], *[None] * (3 - len(values[:3])))
+        spans = [run.span(n) for n in nodes]
+        arguments = given
+    else:
+        kernel = callee
+        fact = run.facts.find(kernel.type) if kernel.type else None
+        if fact is None or fact.kind != "kernel":
+            return UNKNOWN  # a decorated function called without a grid: not a launch
+        names = {a.name: a for a in given if a.keyword}
+        positional = [a for a in given if not a.keyword]
+        grid, block, spans, arguments, stream = _raw(names, positional)
+    _emit(run, node, kernel, grid, block, stream, spans, arguments)
+    return NONE
+
+
+def _configuration(configuration: Value, index: ast.expr) -> tuple[list[Value], list[ast.expr]]:
+    if isinstance(index, ast.Tuple) and configuration.items is not None:
+        return list(configuration.items), list(index.elts)
+    return [configuration], [index]
+
+
+def _raw(
+    names: dict[str, Argument], positional: list[Argument]
+) -> tuple[Value | None, Value | None, list[Span], tuple[Argument, ...], Value | None]:
+    """kernel(grid, block, args) or kernel(*args, grid=…, block=…)."""
+    stream = names["stream"].value if "stream" in names else None
+    if "grid" in names or "block" in names:
+        grid, block = names.get("grid"), names.get("block")
+        spans = [a.span for a in (grid, block) if a is not None]
+        return (
+            grid.value if grid is not None else None,
+            block.value if block is not None else None,
+            spans,
+            tuple(positional),
+            stream,
+        )
+    if len(positional) < 3:
+        return None, None, [], tuple(positional), stream
+    packed = positional[2]
+    items = packed.value.items or ()
+    arguments = tuple(Argument("", packed.span, item) for item in items)
+    return positional[0].value, positional[1].value, [p.span for p in positional[:2]], arguments, stream
+
+
+def _emit(
+    run: Run,
+    node: ast.Call,
+    kernel: Value,
+    grid: Value | None,
+    block: Value | None,
+    stream: Value | None,
+    spans: list[Span],
+    arguments: tuple[Argument, ...],
+) -> None:
+    kernel_fact = run.facts.find(kernel.type) if kernel.type else None
+    call = Call(
+        place=run.place(node),
+        name=kernel.type,
+        fact=kernel_fact or Fact(name="kernel"),
+        span=run.span(node),
+        callee=run.span(node.func),
+        receiver=kernel,
+        receiver_span=run.span(node.func),
+        arguments=arguments,
+        result=NONE,
+    )
+    tensors = tuple(p for a in arguments for p in parts(a.value) if p.kind is Kind.TENSOR)
+    run.emit(Called(call.place, call))
+    run.emit(
+        Launch(
+            call.place,
+            call=call,
+            kernel=kernel,
+            grid=grid,
+            block=block,
+            grid_span=spans[0] if spans else None,
+            block_span=spans[1] if len(spans) > 1 else None,
+            stream=stream,
+            tensors=tensors,
+        )
+    )
+    name = _stream_name(run, kernel_fact, stream)
+    written = Value(Kind.TENSOR, device=Device.GPU, sure=Confidence.CERTAIN)
+    enqueue(run, node, tensors, written, call, stream=name)
+    for tensor in tensors:  # a kernel may write each of its arrays
+        if tensor.device is not Device.HOST:
+            enqueue(run, node, (), replace(tensor, device=Device.GPU), call, stream=name)
+        elif kernel_fact is not None and kernel_fact.waits == "copy":
+            waits.wait(run, Reason.COPY, written, node, call)
+
+
+def _stream_name(run: Run, fact: Fact | None, stream: Value | None) -> str | None:
+    if stream is not None and isinstance(stream.ref, str):
+        return stream.ref
+    return "" if fact is not None and fact.stream == "argument" else None

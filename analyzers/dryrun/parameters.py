@@ -1,0 +1,179 @@
+"""What a parameter or an attribute is likely to hold, from annotation, default, use and name."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import FunctionInfo
+from analyzers.dryrun.values import (
+    MAPPING,
+    NUMBER,
+    SEQUENCE,
+    TEXT,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    constant,
+    weaken,
+)
+from analyzers.finding import Confidence
+
+_PLAIN = {"int": NUMBER, "float": NUMBER, "bool": NUMBER, "str": TEXT, "bytes": TEXT}
+_CONTAINERS = {
+    "list": SEQUENCE, "tuple": SEQUENCE, "set": SEQUENCE, "Sequence": SEQUENCE,
+    "Iterable": SEQUENCE, "List": SEQUENCE, "Tuple": SEQUENCE, "dict": MAPPING, "Dict": MAPPING,
+    "Mapping": MAPPING,
+}  # fmt: skip
+_WRAPPERS = {"Optional", "Union", "Annotated", "Final", "ClassVar"}
+
+
+def expected(run: Run, info: FunctionInfo, parameter: ast.arg) -> Value:
+    """The value a parameter most likely has."""
+    if info.owner is not None and parameter is _first(info) and "static" not in info.roles:
+        from analyzers.dryrun.classes import instance
+
+        return instance(run, info.owner)
+    if parameter.annotation is not None:
+        value = from_annotation(run, parameter.annotation)
+        if value is not None:
+            return _placed(run, info, value)
+    default = _default(info, parameter)
+    if default is not None and isinstance(default, ast.Constant) and default.value is not None:
+        value = constant(default.value)
+        if value.kind is Kind.TEXT and from_name(run, parameter.arg).kind is Kind.PLACE:
+            return from_name(run, parameter.arg)
+        return replace(value, constant=UNKNOWN.constant)
+    return _by_use(run, info, parameter.arg)
+
+
+def _first(info: FunctionInfo) -> ast.arg | None:
+    parameters = info.parameters
+    return parameters[0] if parameters else None
+
+
+def _default(info: FunctionInfo, parameter: ast.arg) -> ast.expr | None:
+    a = info.node.args
+    positional = [*a.posonlyargs, *a.args]
+    if parameter in positional:
+        offset = positional.index(parameter) - (len(positional) - len(a.defaults))
+        return a.defaults[offset] if offset >= 0 else None
+    return a.kw_defaults[a.kwonlyargs.index(parameter)]
+
+
+def _by_use(run: Run, info: FunctionInfo, name: str) -> Value:
+    used = info.attributes.get(name, set())
+    marks = set(run.facts.names.get("tensor_methods", ()))
+    named = from_name(run, name)
+    if named.kind not in (Kind.UNKNOWN, Kind.TENSOR):
+        return named
+    if run.tensor_class and used & marks:
+        return _placed(run, info, tensor(run, Confidence.LIKELY))
+    per_step = "per_step" in info.roles and info.owner is not None
+    if named.kind is Kind.TENSOR and run.tensor_class:
+        sure = Confidence.LIKELY if per_step else Confidence.POSSIBLE
+        return _placed(run, info, weaken(named, sure))
+    return UNKNOWN
+
+
+def _placed(run: Run, info: FunctionInfo, value: Value) -> Value:
+    """A tensor parameter: on the device where the function is written for one."""
+    if value.kind in (Kind.SEQUENCE, Kind.MAPPING) and value.element is not None:
+        return replace(value, element=_placed(run, info, value.element))
+    if value.kind is not Kind.TENSOR or value.device is not Device.UNKNOWN:
+        return value
+    if info.roles & {"dataset", "on_cpu"}:
+        return replace(value, device=Device.HOST, sure=Confidence.LIKELY)
+    sure = Confidence.POSSIBLE
+    if info.roles & {"per_step", "hot"}:
+        sure = run.for_gpu
+    return replace(value, device=Device.GPU, sure=value.sure.weaker(sure), ident=run.new_ident())
+
+
+def tensor(run: Run, sure: Confidence) -> Value:
+    """A tensor of the file's main library, place unknown."""
+    return Value(Kind.TENSOR, type=run.tensor_class, sure=sure, ident=run.new_ident())
+
+
+def from_name(run: Run, name: str) -> Value:
+    """What a name usually stands for; UNKNOWN for most."""
+    names = run.facts.names
+    word = name.lower().lstrip("_")
+    last = word.rpartition("_")[2]
+    if word in names.get("device", ()) or last in ("device", "dev"):
+        return Value(Kind.PLACE, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.LIKELY))
+    if word in names.get("module", ()) or last in ("model", "net", "network"):
+        return Value(Kind.MODULE, type=_first_of(run, "module_class"), sure=Confidence.LIKELY)
+    if word in names.get("loader", ()) or last in ("loader", "dataloader"):
+        return Value(Kind.LOADER, type=_first_of(run, "loader_class"), sure=Confidence.LIKELY,
+                     element=batch(run, None))
+    if word in names.get("optimizer", ()):
+        return Value(Kind.OPTIMIZER, type=_first_of(run, "optimizer_class"))
+    if word in names.get("number", ()):
+        return UNKNOWN
+    if word in names.get("tensor", ()) or word in names.get("loss", ()):
+        return Value(Kind.TENSOR, type=run.tensor_class, sure=Confidence.POSSIBLE,
+                     scalar=word in names.get("loss", ()), ident=run.new_ident())
+    return UNKNOWN
+
+
+def _first_of(run: Run, key: str) -> str:
+    return run.facts.names.get(key, ("",))[0]
+
+
+def batch(run: Run, pinned: bool | None) -> Value:
+    """What a loader hands out: host tensors."""
+    return Value(Kind.TENSOR, type=run.tensor_class, device=Device.HOST, pinned=pinned,
+                 sure=Confidence.LIKELY, ident=run.new_ident())
+
+
+def from_annotation(run: Run, node: ast.expr) -> Value | None:
+    """The value an annotation promises, or None when it says nothing known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            node = ast.parse(node.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if isinstance(node, ast.BinOp):  # X | None
+        return from_annotation(run, node.left) or from_annotation(run, node.right)
+    if isinstance(node, ast.Subscript):
+        return _generic(run, node)
+    if isinstance(node, ast.Name) and node.id in _PLAIN:
+        return _PLAIN[node.id]
+    if isinstance(node, ast.Name) and node.id in _CONTAINERS:
+        return _CONTAINERS[node.id]
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _of_class(run, run.evaluate(node), node)
+    return None
+
+
+def _generic(run: Run, node: ast.Subscript) -> Value | None:
+    name = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    inner = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if name in _WRAPPERS:
+        return next((v for part in inner if (v := from_annotation(run, part)) is not None), None)
+    if name in _CONTAINERS:
+        container = _CONTAINERS[name]
+        element = from_annotation(run, inner[-1] if container is MAPPING else inner[0])
+        return replace(container, element=element) if element is not None else container
+    return from_annotation(run, node.value)
+
+
+def _of_class(run: Run, value: Value, node: ast.expr) -> Value | None:
+    from analyzers.dryrun.classes import instance
+    from analyzers.dryrun.scan import ClassInfo
+
+    if value.kind is Kind.CLASS and isinstance(value.ref, ClassInfo):
+        return instance(run, value.ref)
+    if value.kind is Kind.LIBRARY:
+        fact = run.facts.find(str(value.ref))
+        if fact is not None and fact.kind:
+            from analyzers.dryrun.results import instance_of
+
+            return instance_of(run, fact)
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if last == "Tensor" and run.tensor_class:
+        return tensor(run, Confidence.LIKELY)
+    return None

@@ -1,0 +1,231 @@
+"""Builds the value that a call of a known API gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.values import (
+    MAPPING,
+    NONE,
+    NUMBER,
+    SEQUENCE,
+    TEXT,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    element_of,
+    place_of,
+)
+from analyzers.dryrun.work import device_of_inputs
+from analyzers.finding import Confidence
+from analyzers.knowledge import Fact
+from analyzers.timeline import Argument
+
+KINDS = {
+    "tensor": Kind.TENSOR, "module": Kind.MODULE, "stream": Kind.STREAM, "event": Kind.EVENT,
+    "place": Kind.PLACE, "device": Kind.PLACE, "loader": Kind.LOADER,
+    "optimizer": Kind.OPTIMIZER, "kernel": Kind.KERNEL, "text": Kind.TEXT,
+}  # fmt: skip
+_PLAIN = {
+    "number": NUMBER, "text": TEXT, "list": SEQUENCE, "tuple": SEQUENCE, "mapping": MAPPING,
+    "none": NONE, "function": Value(Kind.FUNCTION),
+}  # fmt: skip
+
+
+def instance_of(run: Run, fact: Fact) -> Value:
+    """A value of the class that `fact` describes."""
+    kind = KINDS.get(fact.kind, Kind.INSTANCE)
+    device = {"host": Device.HOST, "gpu": Device.GPU}.get(fact.device, Device.UNKNOWN)
+    ident = run.new_ident() if kind in (Kind.TENSOR, Kind.STREAM, Kind.EVENT) else 0
+    if kind is Kind.STREAM:
+        name = f"stream {ident}"
+        if fact.blocking:
+            run.blocking_streams.add(name)
+        return Value(kind, type=fact.name, ident=ident, ref=name)
+    if kind is Kind.PLACE:
+        device = Device.GPU if fact.device == "gpu" else Device.UNKNOWN
+    return Value(kind, type=fact.name, device=device, scalar=fact.scalar, ident=ident)
+
+
+def result_of(
+    run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[Argument]
+) -> Value:
+    """What the call gives, before its effects."""
+    operands = _operands(receiver, arguments)
+    gives = fact.gives or (fact.name if fact.kind else "")
+    if gives == "receiver":
+        return receiver or UNKNOWN
+    if gives == "first":
+        return arguments[0].value if arguments else receiver or UNKNOWN
+    if gives == "element":
+        return element_of(receiver or (arguments[0].value if arguments else UNKNOWN))
+    if gives == "same":
+        gives = next((o.type for o in operands if o.kind is Kind.TENSOR and o.type), "")
+        gives = gives or run.facts.names.get("host_array_class", ("",))[0]
+    if gives == "pairs":
+        pair = Value(Kind.SEQUENCE, items=(TEXT, element_of(receiver or UNKNOWN)))
+        return Value(Kind.SEQUENCE, element=pair)
+    if gives in _PLAIN:
+        return _with_elements(run, _PLAIN[gives], fact, operands)
+    known = run.facts.find(gives) if gives else None
+    if known is None or not known.kind:
+        return UNKNOWN
+    result = instance_of(run, known)
+    if result.kind is Kind.TENSOR:
+        return _tensor(run, fact, result, receiver, arguments, operands)
+    if result.kind in (Kind.MODULE, Kind.PLACE) and fact.name != known.name:
+        return replace(result, scalar=fact.scalar or result.scalar)
+    return result
+
+
+def _operands(receiver: Value | None, arguments: Sequence[Argument]) -> list[Value]:
+    values = [a.value for a in arguments]
+    return [receiver, *values] if receiver is not None else values
+
+
+def _with_elements(run: Run, plain: Value, fact: Fact, operands: list[Value]) -> Value:
+    if plain.kind not in (Kind.SEQUENCE, Kind.MAPPING) or not fact.element:
+        return _tensors_inside(plain, fact, operands)
+    if fact.element == "element":
+        return replace(plain, element=element_of(operands[0])) if operands else plain
+    if fact.element in _PLAIN:
+        return replace(plain, element=_PLAIN[fact.element])
+    known = run.facts.find(fact.element)
+    if known is None:
+        return plain
+    element = instance_of(run, known)
+    if element.kind is Kind.TENSOR and element.device is Device.UNKNOWN:
+        device, sure = device_of_inputs(operands)
+        element = replace(element, device=device, sure=sure)
+    return replace(plain, element=element)
+
+
+def _tensors_inside(plain: Value, fact: Fact, operands: list[Value]) -> Value:
+    tensor = next((o for o in operands if o.kind is Kind.TENSOR), None)
+    if plain.kind is Kind.SEQUENCE and tensor is not None:
+        if fact.waits:
+            return replace(plain, element=NUMBER)  # tolist()
+        return replace(plain, element=replace(tensor, made_by=None))
+    return plain
+
+
+def _tensor(
+    run: Run,
+    fact: Fact,
+    result: Value,
+    receiver: Value | None,
+    arguments: Sequence[Argument],
+    operands: list[Value],
+) -> Value:
+    device, sure = device_by(fact, receiver, arguments, operands)
+    graph = any(o.graph for o in operands) and run.state.grad and fact.graph != "cut"
+    requires = next((a for a in arguments if a.name == "requires_grad"), None)
+    if requires is not None and requires.value.constant is True:
+        graph = True
+    base = next((o for o in operands if o.kind is Kind.TENSOR), None)
+    shares = (fact.view or fact.inplace) and base is not None and base.kind is Kind.TENSOR
+    return replace(
+        result,
+        device=device,
+        sure=sure,
+        ident=base.ident if shares and base is not None else run.new_ident(),
+        scalar=_scalar(fact, receiver, arguments, operands),
+        flat=_flat(fact, base, arguments),
+        pinned=_pinned(fact, base, arguments),
+        fresh=fact.fresh,
+        filled=fact.filled,
+        graph=graph,
+        dtype=_dtype(fact, base, arguments),
+        strided=fact.strided == "yes" or bool(fact.view and base is not None and base.strided
+                                              and fact.strided != "no"),
+    )
+
+
+def device_by(
+    fact: Fact, receiver: Value | None, arguments: Sequence[Argument], operands: list[Value]
+) -> tuple[Device, Confidence]:
+    """Where the result lives."""
+    certain = Confidence.CERTAIN
+    if fact.device == "host":
+        return Device.HOST, certain
+    if fact.device == "gpu":
+        return Device.GPU, certain
+    if fact.device == "receiver" and receiver is not None:
+        return receiver.device, receiver.sure
+    if fact.device == "argument":
+        return _device_argument(fact, arguments, operands)
+    return device_of_inputs(operands)
+
+
+def _device_argument(
+    fact: Fact, arguments: Sequence[Argument], operands: list[Value]
+) -> tuple[Device, Confidence]:
+    given = next((a for a in arguments if a.name == "device"), None)
+    if given is not None and given.value.kind is not Kind.NONE:
+        return place_of(given.value)
+    if any(a.star for a in arguments):
+        return Device.UNKNOWN, Confidence.POSSIBLE  # **factory_kwargs may name the device
+    if fact.default_device == "inputs":
+        return device_of_inputs(operands)
+    if fact.default_device == "gpu":
+        return Device.GPU, Confidence.CERTAIN
+    return Device.HOST, Confidence.CERTAIN
+
+
+def _scalar(
+    fact: Fact, receiver: Value | None, arguments: Sequence[Argument], operands: list[Value]
+) -> bool:
+    if fact.scalar:
+        return True
+    tensors = [o for o in operands if o.kind is Kind.TENSOR]
+    if fact.reduces:
+        extra = arguments if receiver is not None else arguments[1:]
+        return not any(a.name in ("dim", "axis", "") or a.star for a in extra)
+    if fact.fresh and not fact.view and fact.device == "argument" and not tensors:
+        shape = next((a for a in arguments if a.name in ("size", "shape", "data", "")), None)
+        return shape is not None and (
+            shape.value.items == () or (fact.upload and shape.value.kind is Kind.NUMBER)
+        )
+    return bool(tensors) and all(t.scalar for t in tensors) and not fact.fresh
+
+
+def _flat(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> bool:
+    if fact.filled == "range":
+        return True
+    return base is not None and base.flat and not fact.reduces and not arguments
+
+
+def _pinned(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> bool | None:
+    if fact.pins == "always":
+        return True
+    if fact.pins:
+        given = next((a for a in arguments if a.name == fact.pins), None)
+        if given is None:
+            return None if any(a.star for a in arguments) else False
+        return given.value.constant if isinstance(given.value.constant, bool) else None
+    if fact.view and base is not None:
+        return base.pinned
+    return False if fact.fresh else None
+
+
+def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str:
+    given = next((a for a in arguments if a.name == "dtype"), None)
+    if given is not None:
+        return dtype_name(given.value)
+    if fact.dtype == "receiver" or (not fact.dtype and fact.device in ("receiver",)):
+        return base.dtype if base is not None else ""
+    return "" if fact.dtype == "argument" else fact.dtype
+
+
+def dtype_name(value: Value) -> str:
+    """`torch.float32`, `np.float32` and "float32" are all "float32"."""
+    if isinstance(value.ref, str) and value.kind is Kind.LIBRARY:
+        return value.ref.rpartition(".")[2]
+    if isinstance(value.constant, str):
+        return value.constant
+    return ""
+
+

@@ -1,0 +1,120 @@
+"""What a function is for, and how often it runs."""
+
+from __future__ import annotations
+
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import ClassInfo, FunctionInfo
+from analyzers.dryrun.values import Kind, Value
+from analyzers.timeline import Function, Heat
+
+_PER_STEP = {
+    "module": frozenset({"forward", "__call__", "training_step", "compute_loss"}),
+    "autograd_function": frozenset({"forward", "backward"}),
+    "optimizer": frozenset({"step"}),
+    "metric": frozenset({"update", "forward"}),
+}
+_DECORATOR_ROLES = {
+    "no_grad": "no_grad",
+    "device_guard": "device_guard",
+    "grad_on": "grad_on",
+    "profiler": "timing",
+}
+
+
+def decorated(run: Run, info: FunctionInfo) -> Value:
+    """The value a definition binds: a kernel when a decorator makes it one."""
+    found = set(_owner_roles(info.owner))
+    kernel_type = ""
+    for decorator in info.decorators:
+        effect, name = _effect(run, decorator)
+        if effect == "kernel_decorator":
+            kernel_type = name
+        elif effect in _DECORATOR_ROLES:
+            found.add(_DECORATOR_ROLES[effect])
+        if name.endswith(".staticmethod"):
+            found.add("static")
+    info.roles = frozenset(found | _own_roles(run, info))
+    if kernel_type:
+        info.kernel = True
+        return Value(Kind.KERNEL, type=kernel_type, ref=info)
+    return Value(Kind.FUNCTION, ref=info)
+
+
+def _effect(run: Run, decorator: Value) -> tuple[str, str]:
+    if decorator.kind is Kind.CONTEXT:
+        return decorator.type, decorator.type
+    if decorator.kind is Kind.KERNEL and isinstance(decorator.ref, str):
+        return "kernel_decorator", decorator.ref
+    name = decorator.ref if isinstance(decorator.ref, str) else ""
+    fact = run.facts.find(name) if name else None
+    return (fact.effect if fact is not None else ""), name
+
+
+def _owner_roles(owner: ClassInfo | None) -> frozenset[str]:
+    return owner.roles if owner is not None else frozenset()
+
+
+def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
+    name = info.name.lower()
+    found: set[str] = set()
+    for kind, methods in _PER_STEP.items():
+        if kind in _owner_roles(info.owner) and info.name in methods:
+            found.add("per_step")
+    parts = set(name.strip("_").split("_"))
+    names = run.facts.names
+    if info.name in run.hints.hot_functions or info.qualname in run.hints.hot_functions:
+        found.add("hot")
+    if name in names.get("hot_functions", ()):
+        found.add("hot_name")
+    if parts & set(names.get("cold_functions", ())) or name in names.get("cold_functions", ()):
+        found.add("cold")
+    if parts & set(names.get("eval_functions", ())):
+        found.add("eval")
+    if info.name == "__init__":
+        found.add("cold")
+    if parts & {"test", "bench", "benchmark", "profile"}:
+        found.add("test")
+    if name.endswith("_cpu") or name.startswith("cpu_"):
+        found.add("on_cpu")
+    return found
+
+
+def heat_of(run: Run, info: FunctionInfo) -> Heat:
+    """How often its body runs, from what it is and from where it is called."""
+    if "hot" in info.roles:
+        return Heat.HOT
+    if "test" in info.roles:
+        return Heat.COLD
+    if Heat.HOT in info.called_at:
+        return Heat.HOT
+    if "per_step" in info.roles or Heat.WARM in info.called_at:
+        return Heat.WARM
+    if "cold" in info.roles:
+        return Heat.COLD
+    if "hot_name" in info.roles:
+        return Heat.WARM
+    if info.called_at and all(heat is Heat.COLD for heat in info.called_at):
+        return Heat.COLD
+    return Heat.UNKNOWN
+
+
+def describe(run: Run, info: FunctionInfo) -> Function:
+    """The function as rules see it."""
+    if info.described is None:
+        a = info.node.args
+        parameters = tuple(p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs))
+        info.described = Function(
+            name=info.name,
+            qualname=info.qualname,
+            span=run.span(info.node),
+            class_name=info.owner.name if info.owner is not None else "",
+            roles=info.roles,
+            parameters=parameters,
+            reads_clock=_reads_clock(run, info),
+        )
+    return info.described
+
+
+def _reads_clock(run: Run, info: FunctionInfo) -> bool:
+    clocks = set(run.facts.names.get("clock_functions", ()))
+    return bool(info.calls & clocks)

@@ -1,0 +1,228 @@
+"""The context of one dry run: where it stands, what it knows, what it has recorded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from analyzers.dryrun.scan import ClassInfo, FunctionInfo, Scan
+from analyzers.dryrun.state import State
+from analyzers.dryrun.streams import DEFAULT
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
+from analyzers.finding import Confidence, Span
+from analyzers.knowledge import Facts
+from analyzers.source import Source
+from analyzers.timeline import Event, Function, Guard, Heat, Loop, LoopKind, Place
+
+MAX_DEPTH = 3  # how deep calls of local functions are followed
+BUDGET = 400_000  # expressions evaluated per file; what lies beyond stays unknown
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the project says about itself."""
+
+    hot_functions: frozenset[str] = frozenset()
+    device_helpers: frozenset[str] = frozenset()  # functions that return a device or move to it
+
+
+@dataclass
+class Frame:
+    """One function body under evaluation."""
+
+    info: FunctionInfo | None
+    function: Function | None
+    heat: Heat
+    self_class: ClassInfo | None = None
+    self_name: str = ""
+    returned: Value | None = None
+    closure: dict[str, Value] = field(default_factory=dict[str, Value])
+    exits: list[State] = field(default_factory=list[State])  # states at its returns
+    jumps: list[State] = field(default_factory=list[State])  # states at break and continue
+
+
+@dataclass
+class Run:
+    """Everything an evaluator needs; one per file."""
+
+    source: Source
+    facts: Facts
+    hints: Hints
+    scan: Scan
+    evaluator: Callable[[Run, ast.expr], Value]
+    state: State = field(default_factory=State)
+    globals: dict[str, Value] = field(default_factory=dict[str, Value])
+    frame: Frame = field(default_factory=lambda: Frame(None, None, Heat.COLD))
+    events: list[Event] = field(default_factory=list[Event])
+    recording: bool = True
+    loops: tuple[Loop, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    contexts: frozenset[str] = frozenset()
+    streams: tuple[Value, ...] = ()  # current streams, innermost last
+    guarded_device: bool = False
+    statement: Span = field(default_factory=lambda: Span(1, 0, 1, 0))
+    block: int = 0
+    index: int = 0
+    order: int = 0
+    depth: int = 0
+    active: set[FunctionInfo] = field(default_factory=set[FunctionInfo])  # being followed
+    bound_before_loop: frozenset[str] = frozenset()
+    steps: int = 0
+    next_ident: int = 0
+    learning: int = 0  # inside the silent first turn of a loop
+    working: set[Span] = field(default_factory=set[Span])  # loops whose body enqueues device work
+    imports: set[str] = field(default_factory=set[str])
+    blocking_streams: set[str] = field(default_factory=set[str])
+    tracks_streams: bool = False  # the file names streams or asynchronous copies
+    for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        return self.evaluator(self, node)
+
+    def emit(self, event: Event) -> None:
+        """Record an event, unless this pass only learns."""
+        if self.recording:
+            self.events.append(event)
+
+    def tick(self) -> int:
+        """The next number of the evaluation order."""
+        self.order += 1
+        return self.order
+
+    def new_ident(self) -> int:
+        """A number for memory that nothing else shares."""
+        self.next_ident += 1
+        return self.next_ident
+
+    def span(self, node: ast.AST) -> Span:
+        """The node's place in the text."""
+        return self.source.span(node)
+
+    def place(self, node: ast.AST) -> Place:
+        """Where and how often `node` is evaluated."""
+        return Place(
+            span=self.span(node),
+            statement=self.statement,
+            block=self.block,
+            index=self.index,
+            order=self.tick(),
+            function=self.frame.function,
+            loops=self.loops,
+            guards=self.guards,
+            heat=self.heat(),
+            records_graph=self.state.grad,
+            stream=self.stream_name,
+            device_guarded=self.guarded_device,
+            contexts=self.contexts,
+        )
+
+    def heat(self) -> Heat:
+        """How often the current place runs."""
+        rare = (Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE)
+        if any(guard in rare for guard in self.guards):
+            return Heat.COLD
+        base = self.frame.heat
+        many = [loop for loop in self.loops if loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS)]
+        if any(loop.kind is LoopKind.DATA or loop.runs_work for loop in many):
+            return Heat.HOT
+        if many and base is not Heat.COLD:
+            return Heat.HOT
+        if self.frame.info is None:
+            return Heat.HOT if many else Heat.COLD
+        return base
+
+    @property
+    def stream_name(self) -> str:
+        """The name of the stream that is current for device work."""
+        if not self.streams:
+            return DEFAULT
+        ref = self.streams[-1].ref
+        return ref if isinstance(ref, str) else DEFAULT
+
+    def lookup(self, name: str) -> Value:
+        """What a name is bound to here."""
+        for names in (self.state.names, self.frame.closure, self.globals):
+            value = names.get(name)
+            if value is not None:
+                return value
+        fact = self.facts.find(f"builtins.{name}")
+        if fact is not None:
+            return Value(Kind.LIBRARY, ref=f"builtins.{name}")
+        return UNKNOWN
+
+    def bind(self, name: str, value: Value) -> None:
+        """Bind a name (or a dotted path) in the current scope."""
+        names = self.state.names
+        names[name] = value
+        prefix = name + "."
+        for path in [p for p in names if p.startswith(prefix)]:
+            del names[path]
+
+    @contextmanager
+    def inside(
+        self,
+        *,
+        loop: Loop | None = None,
+        guard: Guard | None = None,
+        contexts: frozenset[str] = frozenset(),
+        stream: Value | None = None,
+        device_guard: bool = False,
+    ) -> Iterator[None]:
+        """Evaluate something within a loop, a guard or a context."""
+        saved = (self.loops, self.guards, self.contexts, self.streams, self.guarded_device)
+        if loop is not None:
+            self.loops = (*self.loops, loop)
+        if guard is not None:
+            self.guards = (*self.guards, guard)
+        self.contexts |= contexts
+        if stream is not None:
+            self.streams = (*self.streams, stream)
+        self.guarded_device = self.guarded_device or device_guard
+        try:
+            yield
+        finally:
+            self.loops, self.guards, self.contexts, self.streams, self.guarded_device = saved
+
+    @contextmanager
+    def silently(self) -> Iterator[None]:
+        """Evaluate without recording events."""
+        saved, self.recording = self.recording, False
+        try:
+            yield
+        finally:
+            self.recording = saved
+
+    def mark_work(self) -> None:
+        """Remember for the loops around that device work is enqueued in them."""
+        self.working.update(loop.span for loop in self.loops)
+
+    def loss_value(self) -> Value:
+        """A loss: a tensor without dimensions, with history, where the file's work happens."""
+        return Value(
+            Kind.TENSOR,
+            type=self.tensor_class,
+            device=Device.GPU,
+            sure=self.for_gpu,
+            ident=self.new_ident(),
+            scalar=True,
+            graph=self.state.grad,
+        )
+
+    @property
+    def tensor_class(self) -> str:
+        """The tensor class of the file's main library, empty when it imports none."""
+        for module, name in self.facts.tensor_classes:
+            if module in self.imports:
+                return name
+        return ""
+
+    def class_of(self, kind: Kind) -> str:
+        """The class whose methods a value of that kind has when nothing better is known."""
+        return self.facts.names.get(f"{kind.value}_class", ("",))[0]
+
+    def exhausted(self) -> bool:
+        """Whether the file has used up its share of evaluations."""
+        return self.steps > BUDGET

@@ -1,0 +1,179 @@
+"""A quick look at the whole tree before the dry run: functions, who calls whom, what names do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from analyzers.dryrun.values import Value
+from analyzers.timeline import Function, Heat
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(eq=False)
+class FunctionInfo:
+    """A function of the file, and what the dry run learns of its callers."""
+
+    node: FunctionNode
+    qualname: str
+    owner: ClassInfo | None = None
+    outer: FunctionInfo | None = None
+    roles: frozenset[str] = frozenset()
+    decorators: tuple[Value, ...] = ()
+    attributes: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # name -> .x used
+    backward: set[str] = field(default_factory=set[str])  # names sent through backward()
+    calls: set[str] = field(default_factory=set[str])  # names of what it calls, last part
+    given: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])  # per call site
+    called_at: list[Heat] = field(default_factory=list[Heat])
+    closure: dict[str, Value] = field(default_factory=dict[str, Value])
+    memo: dict[object, object] = field(default_factory=dict[object, object])
+    kernel: bool = False
+    described: Function | None = None
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        return self.node.name
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        """Its positional and keyword parameters, `self` included."""
+        a = self.node.args
+        return [*a.posonlyargs, *a.args, *a.kwonlyargs]
+
+
+@dataclass(eq=False)
+class ClassInfo:
+    """A class of the file."""
+
+    node: ast.ClassDef
+    name: str
+    base: str = ""  # qualified class that its facts come from
+    bases: tuple[ClassInfo, ...] = ()
+    roles: frozenset[str] = frozenset()
+    methods: dict[str, FunctionInfo] = field(default_factory=dict[str, FunctionInfo])
+    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def method(self, name: str) -> FunctionInfo | None:
+        """Its method of that name, or one inherited from a class of the same file."""
+        if name in self.methods:
+            return self.methods[name]
+        return next((m for b in self.bases if (m := b.method(name)) is not None), None)
+
+    def attribute(self, name: str) -> Value | None:
+        """What is known of that attribute of its instances."""
+        if name in self.attributes:
+            return self.attributes[name]
+        return next((v for b in self.bases if (v := b.attribute(name)) is not None), None)
+
+
+@dataclass(eq=False)
+class Scan:
+    """All functions and classes of a file, by node."""
+
+    functions: dict[ast.AST, FunctionInfo] = field(default_factory=dict[ast.AST, FunctionInfo])
+    classes: dict[ast.AST, ClassInfo] = field(default_factory=dict[ast.AST, ClassInfo])
+    module_backward: set[str] = field(default_factory=set[str])
+
+    def callers_first(self) -> list[FunctionInfo]:
+        """The functions, each after those that call it where there is no cycle."""
+        by_name: dict[str, list[FunctionInfo]] = {}
+        for info in self.functions.values():
+            by_name.setdefault(info.name, []).append(info)
+            if info.name == "__call__" or info.name == "forward":
+                by_name.setdefault("forward", []).append(info)
+        done: dict[FunctionInfo, bool] = {}
+        result: list[FunctionInfo] = []
+        for info in self.functions.values():
+            self._after_callees(info, by_name, done, result)
+        return result[::-1]
+
+    def _after_callees(
+        self,
+        start: FunctionInfo,
+        by_name: dict[str, list[FunctionInfo]],
+        done: dict[FunctionInfo, bool],
+        result: list[FunctionInfo],
+    ) -> None:
+        # Depth first without recursion: a generated file may chain thousands of functions.
+        stack: list[tuple[FunctionInfo, Iterator[str]]] = []
+
+        def enter(info: FunctionInfo) -> None:
+            done[info] = True
+            stack.append((info, iter(sorted(info.calls))))
+
+        if start not in done:
+            enter(start)
+        while stack:
+            info, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                result.append(stack.pop()[0])
+                continue
+            for callee in by_name.get(name, ()):
+                if callee not in done:
+                    enter(callee)
+
+
+def scan(tree: ast.Module) -> Scan:
+    """One walk over the tree."""
+    result = Scan()
+    stack: list[tuple[ast.AST, FunctionInfo | None, ClassInfo | None, str]] = [
+        (tree, None, None, "")
+    ]
+    while stack:
+        node, function, owner, prefix = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            info = FunctionInfo(node, prefix + node.name, owner, function)
+            result.functions[node] = info
+            if owner is not None:
+                owner.methods[node.name] = info
+            function, owner, prefix = info, None, f"{info.qualname}."
+        elif isinstance(node, ast.ClassDef):
+            owner = ClassInfo(node, node.name)
+            result.classes[node] = owner
+            prefix = f"{prefix}{node.name}."
+        elif isinstance(node, ast.Attribute):
+            _note_attribute(node, function)
+        elif isinstance(node, ast.Call):
+            _note_call(node, function, result)
+        children = [(c, function, owner, prefix) for c in ast.iter_child_nodes(node)]
+        stack.extend(reversed(children))
+    return result
+
+
+def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
+    if function is not None and type(node.value) is ast.Name:
+        function.attributes.setdefault(node.value.id, set()).add(node.attr)
+
+
+def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> None:
+    callee = node.func
+    if isinstance(callee, ast.Attribute):
+        if callee.attr == "backward":
+            target = result.module_backward if function is None else function.backward
+            # loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)
+            for part in (callee.value, *node.args[:1], *_arguments(callee.value)):
+                target.add(dotted(part))
+        if function is not None:
+            function.calls.add(callee.attr)
+    elif isinstance(callee, ast.Name) and function is not None:
+        function.calls.add(callee.id)
+
+
+def _arguments(node: ast.expr) -> list[ast.expr]:
+    return node.args if isinstance(node, ast.Call) else []
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` for a chain of plain names, else an empty string."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    return ".".join(reversed(parts))

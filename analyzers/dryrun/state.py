@@ -1,0 +1,101 @@
+"""What changes while the dry run walks: bindings, stream order, unfinished copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analyzers.dryrun.streams import Operation, Order
+from analyzers.dryrun.values import UNKNOWN, Value, join
+from analyzers.finding import Confidence, Span
+from analyzers.timeline import Call, Copy
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An asynchronous copy and the operation it is on the device."""
+
+    copy: Copy
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The last device work that wrote some memory."""
+
+    operation: Operation
+    span: Span
+    library: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The last device work enqueued, for timing."""
+
+    order: int
+    call: Call | None
+    sure: Confidence
+
+
+@dataclass
+class State:
+    """The state at one point of one path; arms of a branch get copies that are merged again."""
+
+    names: dict[str, Value] = field(default_factory=dict[str, Value])
+    order: Order = field(default_factory=Order)
+    to_host: dict[int, Unfinished] = field(default_factory=dict[int, Unfinished])
+    to_device: dict[int, Unfinished] = field(default_factory=dict[int, Unfinished])
+    written: dict[int, Written] = field(default_factory=dict[int, Written])
+    recorded: dict[int, Operation] = field(default_factory=dict[int, Operation])  # by event
+    work: Work | None = None
+    waited: int = 0  # evaluation order of the last wait of the host
+    grad: bool = True  # autograd is recording
+    evaluating: bool = False  # a module was switched to eval mode
+    side_work: bool = False  # something was enqueued on another than the default stream
+
+    def copy(self) -> State:
+        """An independent copy for one path."""
+        return State(
+            dict(self.names),
+            self.order.copy(),
+            dict(self.to_host),
+            dict(self.to_device),
+            dict(self.written),
+            dict(self.recorded),
+            self.work,
+            self.waited,
+            self.grad,
+            self.evaluating,
+            self.side_work,
+        )
+
+    def called(self) -> State:
+        """The state a called function starts with: the same device, no local names."""
+        inner = self.copy()
+        inner.names = {}
+        return inner
+
+    def returned(self, inner: State) -> None:
+        """Take over what a called function did to the device."""
+        names = self.names
+        self.__dict__.update(inner.__dict__)
+        self.names = names
+
+    def merge(self, other: State) -> None:
+        """Join with the state at the end of another path."""
+        mine, theirs = self.names, other.names
+        if mine is not theirs:
+            for name in mine.keys() | theirs.keys():
+                a, b = mine.get(name, UNKNOWN), theirs.get(name, UNKNOWN)
+                if a is not b:
+                    mine[name] = join(a, b)
+        self.order.merge(other.order)
+        self.to_host.update(other.to_host)
+        self.to_device.update(other.to_device)
+        self.written.update(other.written)
+        self.recorded.update(other.recorded)
+        if other.work is not None and (self.work is None or other.work.order > self.work.order):
+            self.work = other.work
+        self.waited = max(self.waited, other.waited)
+        self.grad = self.grad and other.grad
+        self.evaluating = self.evaluating or other.evaluating
+        self.side_work = self.side_work or other.side_work

@@ -1,0 +1,139 @@
+"""Indexing: views, gathers, and the indices that live on the wrong side."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import waits
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.values import (
+    MISSING,
+    NUMBER,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    element_of,
+)
+from analyzers.dryrun.work import enqueue, host_reads
+from analyzers.timeline import Reason
+
+
+def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
+    """The value of `base[index]`, read."""
+    index = run.evaluate(node.slice)
+    if base.kind is Kind.TENSOR:
+        return _tensor(run, node, base, index)
+    if base.kind is Kind.KERNEL:
+        return Value(Kind.LAUNCHER, ref=(base, index, node.slice), made_by=base.made_by)
+    if base.items is not None and isinstance(index.constant, int):
+        position = index.constant
+        if -len(base.items) <= position < len(base.items):
+            return base.items[position]
+    if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        if index.on_gpu:
+            waits.wait(run, Reason.INDEX, index, node)
+        if index.type == "slice":
+            return replace(base, items=None, element=element_of(base))
+        return element_of(base)
+    if base.kind is Kind.TEXT:
+        return base if index.type == "slice" else replace(base, constant=MISSING)
+    return UNKNOWN
+
+
+def indices(index: Value) -> tuple[Value, ...]:
+    """The parts of an index: `x[a, b]` has two."""
+    if index.kind is Kind.SEQUENCE and index.type != "slice" and index.items is not None:
+        return index.items
+    return (index,)
+
+
+def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
+    host_reads(run, base, node)
+    written_as_list = isinstance(node.slice, ast.List | ast.ListComp)
+    parts = (index,) if written_as_list else indices(index)
+    gathers = False
+    for part in parts:
+        gathers = _one_index(run, node, base, part, written_as_list) or gathers
+    scalar = base.scalar or (bool(parts) and all(p.kind is Kind.NUMBER for p in parts) and base.flat)
+    if not gathers:
+        strided = base.strided or _is_strided(parts)
+        return replace(
+            base, scalar=scalar, fresh=False, strided=strided, made_by=None, constant=MISSING
+        )
+    result = replace(
+        base,
+        ident=run.new_ident(),
+        fresh=False,
+        pinned=None,
+        strided=False,
+        made_by=None,
+        scalar=False,
+        constant=MISSING,
+    )
+    if base.on_gpu:
+        enqueue(run, node, (base, *parts), result)
+    return result
+
+
+def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_list: bool) -> bool:
+    """Whether this index gathers (copies) instead of viewing."""
+    if part.type == "slice":
+        for bound in part.ref:
+            if bound.kind is Kind.TENSOR and bound.device is not Device.HOST:
+                waits.wait(run, Reason.INDEX, bound, node)
+        return False
+    if part.kind is Kind.TENSOR:
+        if part.dtype == "bool" and base.on_gpu and part.device is not Device.HOST:
+            waits.wait(run, Reason.SHAPE, base, node)
+        elif base.on_gpu and part.device is Device.HOST and part.dtype != "bool" and not part.scalar:
+            waits.wait(run, Reason.UPLOAD, base, node)
+        return True
+    if part.kind is Kind.SEQUENCE:
+        if base.on_gpu and written_as_list:
+            waits.wait(run, Reason.UPLOAD, base, node)
+        return True
+    return False
+
+
+def _is_strided(parts: tuple[Value, ...]) -> bool:
+    for position, part in enumerate(parts):
+        if part.type != "slice":
+            continue
+        lower, upper, step = part.ref
+        if step.kind is not Kind.NONE and step.constant not in (MISSING, 1):
+            return True
+        if position > 0 and not (lower.kind is Kind.NONE and upper.kind is Kind.NONE):
+            return True  # x[:, a:b] leaves gaps between the rows
+    return False
+
+
+def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Value) -> None:
+    """`base[index] = value`."""
+    from analyzers.dryrun.work import host_writes
+
+    if base.kind is not Kind.TENSOR:
+        return
+    if base.on_gpu:
+        masked = any(p.kind is Kind.TENSOR and p.dtype == "bool" for p in indices(index))
+        indexed = any(p.kind is Kind.TENSOR and p.dtype != "bool" for p in indices(index))
+        for part in indices(index):
+            if part.type == "slice":
+                for bound in part.ref:
+                    if bound.on_gpu:
+                        waits.wait(run, Reason.INDEX, bound, node)
+        if masked and value.on_gpu and value.scalar:
+            waits.wait(run, Reason.SCALAR, value, node)
+        elif indexed and value.kind is Kind.NUMBER:
+            waits.wait(run, Reason.UPLOAD, base, node)
+        enqueue(run, node, (value, *indices(index)), base)
+    else:
+        host_writes(run, base, node)
+        if value.on_gpu and base.device is Device.HOST:
+            waits.wait(run, Reason.COPY, value, node)
+        elif value.kind is Kind.TENSOR:
+            host_reads(run, value, node)
+
+
+SHAPE = Value(Kind.SEQUENCE, element=NUMBER)

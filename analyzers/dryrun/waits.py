@@ -1,0 +1,95 @@
+"""The moments at which the host waits for the device, and the clock around them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.state import Work
+from analyzers.dryrun.values import NUMBER, Device, Kind, Value
+from analyzers.timeline import Call, Elapsed, Place, Reason, Wait
+
+_READS_DATA = frozenset({Reason.SCALAR, Reason.CONDITION, Reason.FORMAT, Reason.COPY})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading of a clock: what the device had been given, and what the host had waited for."""
+
+    place: Place
+    work: Work | None
+    waited: int
+
+
+def wait(run: Run, reason: Reason, value: Value, node: ast.AST, call: Call | None = None) -> None:
+    """The host waits until `value` is there; nothing happens for values known to be on the host."""
+    from analyzers.dryrun.work import host_reads
+
+    if reason in _READS_DATA:
+        host_reads(run, value, node)
+    if value.device is Device.HOST or value.kind in (Kind.TEXT, Kind.NUMBER, Kind.NONE):
+        return
+    place = call.place if call is not None else run.place(node)
+    run.emit(Wait(place, reason, value, call))
+    if reason is not Reason.UPLOAD or value.device is Device.GPU:
+        run.state.waited = run.tick()
+        run.state.order.host_waits(run.stream_name)
+
+
+def explicit(run: Run, reason: Reason, target: Value, node: ast.AST, call: Call | None) -> None:
+    """The code asks to wait for a stream, an event or the whole device."""
+    state = run.state
+    place = call.place if call is not None else run.place(node)
+    pending = state.side_work or any(
+        not state.order.done(copy.operation)
+        for copies in (state.to_host, state.to_device)
+        for copy in copies.values()
+    )
+    run.emit(Wait(place, reason, target, call, pending))
+    state.waited = run.tick()
+    operation = state.recorded.get(target.ident) if reason is Reason.EVENT else None
+    if operation is not None:
+        state.order.host_waits(operation.stream, operation.tick)
+    elif reason is Reason.STREAM and isinstance(target.ref, str):
+        state.order.host_waits(target.ref)
+    else:  # the device, or something that is not known well enough to say less
+        state.order.host_waits()
+    if not state.order.ticks or reason is Reason.DEVICE:
+        state.side_work = False
+
+
+def formatted(run: Run, value: Value, node: ast.AST) -> None:
+    """`value` is turned into text."""
+    if value.kind is Kind.TENSOR:
+        wait(run, Reason.FORMAT, value, node)
+
+
+def reading(run: Run, node: ast.AST) -> Value:
+    """The value of a clock that is read here."""
+    taken = Reading(run.place(node), run.state.work, run.state.waited)
+    return Value(Kind.CLOCK, device=Device.HOST, ref=taken)
+
+
+def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
+    """A duration: the later reading (`left`, or now) minus the earlier one (`right`)."""
+    start: Reading = right.ref
+    stop: Reading
+    if left.kind is Kind.CLOCK:
+        stop = left.ref
+    else:
+        stop = Reading(run.place(node), run.state.work, run.state.waited)
+    work = stop.work
+    if work is not None and work.order > start.place.order and stop.place.function == start.place.function:
+        run.emit(
+            Elapsed(
+                run.place(node),
+                start=start.place.statement,
+                start_place=start.place,
+                stop_place=stop.place,
+                work=work.call,
+                sure=work.sure,
+                waited=stop.waited > work.order,
+            )
+        )
+    return NUMBER

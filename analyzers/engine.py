@@ -1,0 +1,160 @@
+"""The analysis of one file: read, dry-run, ask every rule, take out what is suppressed.
+
+`analyze` is total: whatever the text, it gives an `Analysis` that says what happened.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from analyzers.dryrun.interpreter import dry_run
+from analyzers.dryrun.run import Hints
+from analyzers.finding import Confidence, Finding, Objective, Severity, Span
+from analyzers.knowledge import load_facts
+from analyzers.rule import Rule, all_rules
+from analyzers.source import Source, Unreadable, read_source
+from analyzers.suppressions import Complaint, find_suppressions, split
+from analyzers.timeline import Timeline
+
+UNUSED = "GPU000"
+_FRAMES = 20_000  # Source bounds the depth of trees; this is room for the walk over them
+
+
+class Status(enum.StrEnum):
+    """What became of a file."""
+
+    ANALYSED = "analysed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class AnalysisConfig:
+    """What the analysis is told by the project; codes and names of rules are both accepted."""
+
+    select: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    gpu: str | None = None
+    hot_functions: tuple[str, ...] = ()
+    device_helpers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """A finding that a comment silences."""
+
+    finding: Finding
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The result for one file."""
+
+    path: str
+    status: Status
+    reason: str = ""  # a sentence, unless analysed
+    findings: tuple[Finding, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+
+
+def analyze(path: str, text: str | bytes, config: AnalysisConfig = AnalysisConfig()) -> Analysis:
+    """All findings of one file, worst first; never raises because of the text."""
+    if not mentions_gpu(text):
+        return Analysis(path, Status.ANALYSED)
+    try:
+        source = read_source(path, text)
+        if isinstance(source, Unreadable):
+            status = Status.SKIPPED if source.skipped else Status.FAILED
+            return Analysis(path, status, source.reason)
+        return _analyze(source, config)
+    except RecursionError:
+        return Analysis(path, Status.FAILED, "The code is nested too deeply to be analysed.")
+    except MemoryError:
+        return Analysis(path, Status.FAILED, "The analysis ran out of memory.")
+    except Exception as problem:  # a fault of ours must not cost the other files
+        reason = f"The analysis failed ({type(problem).__name__}: {problem}); please report it."
+        return Analysis(path, Status.FAILED, reason)
+
+
+def mentions_gpu(text: str | bytes) -> bool:
+    """Whether the text names a GPU library at all; without one there is nothing to analyse."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return load_facts().triggers.search(data) is not None or b"\x00" in data[:4]
+
+
+def timeline_of(source: Source, config: AnalysisConfig = AnalysisConfig()) -> Timeline:
+    """What the file does to the GPU."""
+    hints = Hints(frozenset(config.hot_functions), frozenset(config.device_helpers))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        return dry_run(source, load_facts(), hints, config.gpu)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
+    timeline = timeline_of(source, config)
+    rules = selected(config.select, config.ignore)
+    found = _distinct(finding for rule in rules for finding in rule.run(timeline))
+    every = all_rules()
+    result = split(
+        found,
+        find_suppressions(source),
+        known=frozenset(name for rule in every for name in (rule.code, rule.name)),
+        ran=frozenset(name for rule in rules for name in (rule.code, rule.name)),
+    )
+    everything = [*result.kept, *(_unused(complaint) for complaint in result.unused)]
+    everything.sort(key=lambda finding: finding.order)
+    return Analysis(
+        source.path,
+        Status.ANALYSED,
+        findings=tuple(everything),
+        suppressed=tuple(
+            Suppressed(finding, item.reason, item.span.line)
+            for finding, item in result.suppressed
+        ),
+    )
+
+
+def _distinct(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding per rule and place: the surest."""
+    best: dict[tuple[str, Span], Finding] = {}
+    for finding in findings:
+        key = (finding.rule, finding.span)
+        known = best.get(key)
+        if known is None or finding.order < known.order:
+            best[key] = finding
+    return list(best.values())
+
+
+def _unused(complaint: Complaint) -> Finding:
+    return Finding(
+        complaint.suppression.span,
+        complaint.text,
+        Confidence.CERTAIN,
+        Severity.INFO,
+        rule=UNUSED,
+        name="unused-suppression",
+        objective=Objective.READABILITY,
+    )
+
+
+@cache
+def selected(select: frozenset[str], ignore: frozenset[str]) -> tuple[Rule, ...]:
+    """The rules to run; a prefix such as GPU1 stands for its whole family."""
+
+    def among(rule: Rule, words: frozenset[str]) -> bool:
+        return any(rule.code.startswith(w.upper()) or rule.name == w.lower() for w in words)
+
+    return tuple(
+        rule
+        for rule in all_rules()
+        if (not select or among(rule, select)) and not among(rule, ignore)
+    )

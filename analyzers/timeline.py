@@ -1,0 +1,313 @@
+"""What a file does to the GPU, in evaluation order: the events that rules read.
+
+A rule never looks at syntax. It asks the timeline for events of one class and looks at their
+values, their place (loops, guards, function, heat) and the call that caused them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from analyzers.dryrun.values import Device, Value
+from analyzers.finding import Confidence, Span
+from analyzers.knowledge import Fact
+from analyzers.source import Source
+
+
+class Heat(enum.Enum):
+    """How often a place runs, as far as can be told."""
+
+    HOT = "hot"  # in a loop over data or steps, or in what such a loop calls
+    WARM = "warm"  # called once per step from elsewhere: forward, loss, optimizer step
+    UNKNOWN = "unknown"
+    COLD = "cold"  # set-up, once per epoch, behind a modulo, debug or error guard
+
+
+class LoopKind(enum.Enum):
+    """What a loop goes over."""
+
+    DATA = "data"  # batches of a loader
+    STEPS = "steps"  # range(...), while, counters
+    ITEMS = "items"  # the elements of a collection
+    EPOCHS = "epochs"  # few, long turns
+    FEW = "few"  # devices, models, a literal of a few entries
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop around a place."""
+
+    kind: LoopKind
+    span: Span  # of its header
+    over: Value
+    comprehension: bool = False
+    runs_work: bool = False  # device work is enqueued in its body
+
+
+class Guard(enum.Enum):
+    """Why a place does not run on every turn."""
+
+    INTERVAL = "interval"  # step % n == 0
+    FLAG = "flag"  # debug, verbose, profile …
+    ERROR = "error"  # in an exception handler, or after a failed check
+    RANK = "rank"
+    AVAILABLE = "available"  # torch.cuda.is_available(), device.type == "cuda"
+    ONCE = "once"  # `is None`: made on first use
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The function around a place."""
+
+    name: str
+    qualname: str
+    span: Span
+    class_name: str = ""
+    roles: frozenset[str] = frozenset()  # forward, dataset, test, kernel, eval, method, …
+    parameters: tuple[str, ...] = ()
+    reads_clock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an event happens and how often."""
+
+    span: Span
+    statement: Span
+    block: int  # statements with the same number stand in the same block …
+    index: int  # … at this position
+    order: int  # evaluation order within the file
+    function: Function | None
+    loops: tuple[Loop, ...]
+    guards: tuple[Guard, ...]
+    heat: Heat
+    records_graph: bool = True  # autograd is recording
+    stream: str = ""  # name of the current stream's variable, empty for the default stream
+    device_guarded: bool = False
+    contexts: frozenset[str] = frozenset()  # capture, profiler, no_grad, …
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop that is more than a handful of turns is around it."""
+        return any(loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS) for loop in self.loops)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it is skipped on most turns."""
+        rare = (Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE)
+        return any(guard in rare for guard in self.guards)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it runs again and again while the GPU should be busy."""
+        return self.heat in (Heat.HOT, Heat.WARM) and not self.guarded
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument at a call."""
+
+    name: str  # keyword, or the parameter's name where it is known, else ""
+    span: Span
+    value: Value
+    keyword: bool = False
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a known API, with handles for edits."""
+
+    place: Place
+    name: str  # qualified, "torch.Tensor.item"
+    fact: Fact
+    span: Span
+    callee: Span  # the expression before the parentheses
+    receiver: Value | None
+    receiver_span: Span | None
+    arguments: tuple[Argument, ...]
+    result: Value = field(compare=False)
+    method: str = ""  # last part of the callee as written
+    evaluating: bool = False  # the module was switched to eval mode
+
+    def argument(self, name: str) -> Argument | None:
+        """The argument given for that parameter."""
+        return next((a for a in self.arguments if a.name == name), None)
+
+    def has(self, name: str) -> bool:
+        """Whether that parameter is given."""
+        return self.argument(name) is not None
+
+    @property
+    def has_star(self) -> bool:
+        """Whether arguments are passed that cannot be seen (`*a`, `**k`)."""
+        return any(a.star for a in self.arguments)
+
+
+class Reason(enum.Enum):
+    """Why the host waits."""
+
+    DEVICE = "device"  # an explicit wait for everything
+    STREAM = "stream"
+    EVENT = "event"
+    SCALAR = "scalar"  # .item(), float(t), int(t)
+    CONDITION = "condition"  # if t, while t, t and …, in
+    FORMAT = "format"  # print, f-string, logging
+    COPY = "copy"  # .cpu(), .numpy(), tolist()
+    SHAPE = "shape"  # the size of the result depends on the data
+    UPLOAD = "upload"  # host data sent to the device
+    INDEX = "index"  # a slice bound or index that lives on the other side
+    ITERATE = "iterate"  # range(t), [x] * t
+
+
+EXPLICIT = frozenset({Reason.DEVICE, Reason.STREAM, Reason.EVENT})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens at a place."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Called(Event):
+    """A call of a known API or of a network."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Event):
+    """The host waits for the device."""
+
+    reason: Reason
+    value: Value  # what is waited for; of an explicit wait the stream or event
+    call: Call | None
+    pending: bool = False  # explicit: asynchronous work needs it (async copy to the host, side stream)
+
+    @property
+    def explicit(self) -> bool:
+        """Whether the code asks for the wait (synchronize)."""
+        return self.reason in EXPLICIT
+
+
+class Direction(enum.Enum):
+    """Which way bytes go."""
+
+    TO_DEVICE = "to device"
+    TO_HOST = "to host"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(Event):
+    """Bytes cross between host and device."""
+
+    direction: Direction
+    source: Value
+    result: Value
+    call: Call
+    blocking: bool
+    destination: Value | None = None  # given by the caller, or None when newly allocated
+
+
+@dataclass(frozen=True, slots=True)
+class Launch(Event):
+    """A device function is launched with an explicit grid."""
+
+    call: Call
+    kernel: Value
+    grid: Value | None
+    block: Value | None
+    grid_span: Span | None
+    block_span: Span | None
+    stream: Value | None
+    tensors: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRead(Event):
+    """The host reads data whose copy from the device is still under way."""
+
+    value: Value
+    copy: Copy
+
+
+@dataclass(frozen=True, slots=True)
+class HostWrite(Event):
+    """The host overwrites memory that a copy to the device is still reading."""
+
+    value: Value
+    copy: Copy
+
+
+@dataclass(frozen=True, slots=True)
+class CrossStream(Event):
+    """Work on one stream uses data of another stream with no order between them."""
+
+    value: Value
+    producer_span: Span
+    producer: str  # name of the stream that made the data ("" for the default stream)
+    consumer: str  # name of the stream that uses it
+    ordered_by_default: bool  # legacy rules still order the two (blocking streams)
+    context: Span | None = None  # the with-statement that made the consumer stream current
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed(Event):
+    """A duration is computed from two clock readings around device work."""
+
+    start: Span  # of the statement that read the clock first
+    start_place: Place
+    stop_place: Place
+    work: Call | None  # the last device work between
+    sure: Confidence
+    waited: bool  # the host waited after that work
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated(Event):
+    """A tensor is added to a running total or stored in a container."""
+
+    target: str
+    value: Value
+    value_span: Span
+    how: str  # "add", "append"
+    target_outside: bool  # the total outlives the turn of the loop
+    backward: bool  # the value itself is sent through backward() in this function
+    target_backward: bool  # the total is used for backward later
+
+
+E_ = TypeVar("E_", bound=Event)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All events of one file."""
+
+    source: Source
+    events: tuple[Event, ...]
+    gpu: str | None = None  # the GPU the project is written for
+    imports: frozenset[str] = frozenset()  # top-level modules that the file imports
+    loaders_moved: frozenset[Span] = frozenset()  # loader calls whose batches go to the device
+
+    def of(self, kind: type[E_]) -> Iterator[E_]:
+        """The events of that class, in order."""
+        return (event for event in self.events if isinstance(event, kind))
+
+    def calls(self, effect: str = "") -> Iterator[Call]:
+        """The calls of known APIs; with `effect`, of those that have it."""
+        for event in self.of(Called):
+            if not effect or event.call.fact.effect == effect:
+                yield event.call
+
+    def text(self, span: Span) -> str:
+        """The source text of a span."""
+        return self.source.segment(span)
+
+
