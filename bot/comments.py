@@ -13,7 +13,7 @@ from analyzers.finding import Confidence, Finding, Safety
 from analyzers.rule import Rule, find_rule
 from bot.diff import Placement
 from bot.examine import Excerpt, Item
-from bot.neutral import code, fenced, prose, visible
+from bot.neutral import code, fenced, markup, prose, visible
 from bot.suggestions import LONGEST, Suggestion
 
 LONGEST_BODY = 60_000  # GitHub refuses more than 65,536 characters
@@ -89,13 +89,13 @@ def _remedy(comment: ReviewComment) -> list[str]:
     if suggestion.condition:
         caveat = f"Right if: {prose(suggestion.condition)}"
     if suggestion.one_click and comment.placement is Placement.INLINE:
-        title = f"{prose(suggestion.title).rstrip('.')}:"
+        title = f"{sentence(prose(suggestion.title))}:"
         return [title, fenced(suggestion.replacement, "suggestion"), caveat]
     why = suggestion.obstacle or "it lies outside the lines of the diff"
     summary = "A sketch" if suggestion.safety is Safety.DISPLAY else "A proven edit"
     return [
-        f"<details><summary>{summary}: {prose(suggestion.title).rstrip('.')} "
-        f"(not one-click, because {prose(why)})</summary>\n\n"
+        f"<details><summary>{summary}: {markup(suggestion.title).rstrip('.')} "
+        f"(not one-click, because {markup(why)})</summary>\n\n"
         f"{fenced(visible(suggestion.diff), 'diff')}\n\n{caveat}\n</details>"
     ]
 
@@ -113,6 +113,11 @@ def _folded(comment: ReviewComment) -> str:
     return f"<details><summary>Why, and how to silence it</summary>\n\n{text}\n</details>"
 
 
+def sentence(title: str) -> str:
+    """The title with a capital letter and no full stop."""
+    return f"{title[:1].upper()}{title[1:]}".rstrip(".")
+
+
 def reason(rule: Rule | None) -> str:
     """The first paragraph of the rule's hardware reason."""
     text = rule.section("Why it matters") if rule else ""
@@ -128,4 +133,4 @@ def page(code: str) -> str:
 def docs(code: str) -> str:
     """Where the rule's page is."""
     base = os.environ.get("HOSTSIDE_DOCS_URL", "").rstrip("/")
-    return f"{base}/{code}" if base else f"rules/README.md#{code.lower()}"
+    return f"{base}/{code}" if base else f"docs/rules/{code}.md"

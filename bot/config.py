@@ -128,13 +128,19 @@ def codes(names: list[str] | tuple[str, ...], where: str) -> frozenset[str]:
         exact = find_rule(name)
         prefixed = {r.code for r in all_rules() if name and r.code.startswith(name.upper())}
         if exact is None and not prefixed and name.upper() != "ALL":
-            raise UsageError(_no_such_rule(name, where))
+            raise UsageError(no_such_rule(name, where))
         everything = {r.code for r in all_rules()}
         found |= {exact.code} if exact else prefixed or everything
     return frozenset(found)
 
 
-def _no_such_rule(name: str, where: str) -> str:
+def known_gpu(name: str, where: str) -> str:
+    """The name of a GPU, in any case; the facts say which are known."""
+    return name
+
+
+def no_such_rule(name: str, where: str) -> str:
+    """The sentence for a rule nobody knows, with the nearest that exists."""
     import difflib
 
     from analyzers.rule import all_rules

@@ -17,7 +17,7 @@ from analyzers.finding import Confidence, Finding
 from bot.diff import Hunk
 from bot.lines import decode, split_lines
 from bot.novelty import Flagged, flag, news
-from bot.pool import Task, run_here
+from bot.pool import Task, run, run_here
 from bot.suggestions import Suggestion, apply_all, suggest, without_overlaps
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Excerpt:
 
     first: int
     lines: tuple[str, ...]
+    added: frozenset[int] = frozenset()  # those that the change wrote
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,30 @@ class Examined:
     gone: tuple[tuple[str, str], ...] = ()  # findings that only the base has
 
 
+NO_GPU = "No GPU library is named."
 Runner = Callable[[Task[Job, Examined], Sequence[Job]], Iterator[tuple[int, Examined]]]
 
 
-def examine_all(jobs: Sequence[Job], run: Runner = run_here) -> list[Examined]:
+def examine_all(jobs: Sequence[Job], runner: Runner = run_here) -> list[Examined]:
     """What became of each file, in the order of the jobs."""
-    done = dict(run(EXAMINE, jobs))
+    done = dict(runner(EXAMINE, jobs))
     return [done[number] for number in range(len(jobs))]
+
+
+def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tuple[int, Examined]]:
+    """A runner: files that may hold GPU code are judged in child processes, the others are not."""
+    from analyzers.engine import mentions_gpu
+
+    here = [n for n, job in enumerate(jobs) if job.text is not None and not mentions_gpu(job.text)]
+    for number in here:
+        yield number, task.work(jobs[number])
+    there = sorted(set(range(len(jobs))) - set(here))
+    if there:
+        from analyzers.rule import all_rules
+
+        all_rules()  # the children are copies of this process and need not read them again
+    for place, result in run(task, [jobs[number] for number in there]):
+        yield there[place], result
 
 
 def failed(job: Job, reason: str) -> Examined:
@@ -97,11 +115,13 @@ def failed(job: Job, reason: str) -> Examined:
 
 def examine(job: Job) -> Examined:
     """The file's new findings, with proven suggestions."""
-    from analyzers.engine import analyze
+    from analyzers.engine import analyze, mentions_gpu
 
     data = job.text if job.text is not None else read(job.source)
     if isinstance(data, str):
         return failed(job, data)
+    if not mentions_gpu(data) and not (job.base and mentions_gpu(job.base)):
+        return Examined(job.path, "skipped", NO_GPU)
     analysis = analyze(job.path, data, job.config)
     status, silenced = str(analysis.status), _silenced(analysis)
     if not analysis.findings and not job.base:
@@ -113,7 +133,7 @@ def examine(job: Job) -> Examined:
     if job.hunks is not None:
         change = news(flagged, _flagged_at_base(job), job.hunks)
         new, gone = change.new, change.gone
-    items = _with_suggestions(job, text, _items(job.path, flagged, new, lines))
+    items = _with_suggestions(job, text, _items(job, flagged, new, lines))
     return Examined(job.path, status, analysis.reason, items, silenced, gone)
 
 
@@ -155,7 +175,7 @@ def _flagged_at_base(job: Job) -> tuple[Flagged, ...]:
 
 
 def _items(
-    path: str, flagged: Sequence[Flagged], new: Iterable[Flagged], lines: Sequence[str]
+    job: Job, flagged: Sequence[Flagged], new: Iterable[Flagged], lines: Sequence[str]
 ) -> tuple[Item, ...]:
     wanted = {id(found) for found in new}
     seen: Counter[tuple[str, str]] = Counter()
@@ -163,15 +183,17 @@ def _items(
     for found in flagged:  # all of them, so that an ordinal does not depend on the diff
         seen[found.key] += 1
         if id(found) in wanted:
-            mark = fingerprint(path, found.key, seen[found.key])
-            items.append(Item(found.finding, mark, found.key, _excerpt(found.finding, lines)))
+            mark = fingerprint(job.path, found.key, seen[found.key])
+            excerpt = _excerpt(found.finding, lines, job.hunks or ())
+            items.append(Item(found.finding, mark, found.key, excerpt))
     return tuple(items)
 
 
-def _excerpt(finding: Finding, lines: Sequence[str]) -> Excerpt:
+def _excerpt(finding: Finding, lines: Sequence[str], hunks: Sequence[Hunk]) -> Excerpt:
     first = max(finding.span.line - _FRAME_BEFORE, 1)
     last = min(finding.span.end_line + 1, first + _FRAME_LONGEST, len(lines))
-    return Excerpt(first, tuple(line.rstrip("\r\n") for line in lines[first - 1 : last]))
+    added = frozenset(n for hunk in hunks for n in hunk.added if first <= n <= last)
+    return Excerpt(first, tuple(line.rstrip("\r\n") for line in lines[first - 1 : last]), added)
 
 
 def _with_suggestions(job: Job, text: str, items: tuple[Item, ...]) -> tuple[Item, ...]:

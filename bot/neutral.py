@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from bot.suggestions import DECEPTIVE
@@ -35,6 +36,21 @@ def _plain(text: str) -> str:
     text = _ACTIVE.sub(r"\\\1", text.replace("`", "&#96;"))
     text = _LINK.sub(lambda match: match[0].replace("/", "&#47;").replace(".", "&#46;"), text)
     return _CALL.sub("@\u2060", text)
+
+
+def markup(text: str) -> str:
+    """A sentence as HTML, its code spans as `<code>`; for HTML blocks, where Markdown sleeps."""
+    text = " ".join(visible(text).split())
+    parts: list[str] = []
+    end = 0
+    for match in _SPAN.finditer(text):
+        parts += [_calm(text[end : match.start()]), f"<code>{_calm(match[2].strip())}</code>"]
+        end = match.end()
+    return "".join([*parts, _calm(text[end:])])
+
+
+def _calm(text: str) -> str:
+    return _CALL.sub("@\u2060", html.escape(text))
 
 
 def code(text: str) -> str:

@@ -10,7 +10,7 @@ from analyzers.finding import Confidence, Severity
 from bot.comments import ReviewComment, comment
 from bot.config import NEVER, RepoConfig
 from bot.diff import BINARY, SUBMODULE, SYMLINK, Change, ChangedFile, Placement, locate
-from bot.examine import Examined, Item, Job, Runner, Silenced, examine_all
+from bot.examine import NO_GPU, Examined, Item, Job, Runner, Silenced, examine_all
 from bot.novelty import without_moved
 from bot.pool import run_here
 
@@ -119,13 +119,12 @@ DELETED = "The file was deleted."
 FILTERED = "The configuration leaves it out."
 NOTHING_ADDED = "No line was added."
 NO_TEXT = (SUBMODULE, SYMLINK, BINARY)
-NO_GPU = "No GPU"
-_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED, *NO_TEXT)
+_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED, *NO_TEXT, NO_GPU)
 
 
 def is_harmless(file: FileReport) -> bool:
     """Whether a skipped file has nothing to say, rather than nobody to read it."""
-    return file.reason in _HARMLESS or file.reason.startswith(NO_GPU)
+    return file.reason in _HARMLESS
 
 
 def _job(file: ChangedFile, config: RepoConfig) -> Job:

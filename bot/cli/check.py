@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +12,13 @@ from bot import config as configuration
 from bot.cli import USAGE, options
 from bot.config import RepoConfig
 from bot.errors import UsageError
-from bot.examine import LARGEST, SURE, Job, Runner, examine_all
+from bot.examine import LARGEST, SURE, Job, examine_all, in_children
 from bot.files import Found, find
 from bot.review import Review, assemble, everywhere
 
 HELP = "check whole files and trees, or standard input"
 STDIN = "-"
 SNIPPET = "<stdin>"
-_HERE_AT_MOST = 100_000  # bytes; a single file up to here is not worth a child process
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,25 +60,8 @@ def check(jobs: Sequence[Job], config: RepoConfig, form: str = "text") -> Review
     """The review of whole files."""
     from bot.progress import watched
 
-    run = watched(_runner(jobs), "files checked")
+    run = watched(in_children, "files checked")
     return assemble(examine_all(jobs, run), config, everywhere, "")
-
-
-def _runner(jobs: Sequence[Job]) -> Runner:
-    from bot import pool
-
-    if len(jobs) == 1 and _size(jobs[0]) <= _HERE_AT_MOST:
-        return pool.run_here
-    # Children made from this process share what it has read, so it reads before they are made.
-    import analyzers.engine  # noqa: F401
-
-    return pool.run
-
-
-def _size(job: Job) -> int:
-    if job.text is not None:
-        return len(job.text)
-    return os.path.getsize(job.source) if os.path.exists(job.source) else 0
 
 
 def _job(file: Found, config: RepoConfig, arguments: argparse.Namespace) -> Job:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analyzers.finding import Confidence, Objective, Severity
-from bot.config import NEVER, RepoConfig, codes
+from bot.config import NEVER, RepoConfig, codes, known_gpu
 from bot.errors import UsageError
 from bot.reports import FORMATS, render
 from bot.review import Review
@@ -51,7 +51,7 @@ def merge(config: RepoConfig, arguments: argparse.Namespace) -> RepoConfig:
     if arguments.objective:
         given["objectives"] = frozenset(Objective(text) for text in arguments.objective)
     if arguments.gpu:
-        given["gpu"] = gpu(arguments.gpu)
+        given["gpu"] = known_gpu(arguments.gpu, "--gpu")
     if arguments.select:
         given["select"] = codes(arguments.select, "--select")
     if arguments.ignore:
@@ -61,11 +61,6 @@ def merge(config: RepoConfig, arguments: argparse.Namespace) -> RepoConfig:
     if arguments.confidence:
         given["confidence"] = Confidence(arguments.confidence)
     return replace(config, **given)  # type: ignore[arg-type]  # each key has its field's type
-
-
-def gpu(name: str) -> str:
-    """The name, which the facts know."""
-    return name
 
 
 def finish(review: Review, arguments: argparse.Namespace) -> int:

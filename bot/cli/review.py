@@ -81,7 +81,7 @@ def _patch(arguments: argparse.Namespace) -> int:
 
 def reviewed(files: Sequence[ChangedFile], config: RepoConfig, subject: str) -> Review:
     """The review, analysed in child processes."""
-    from bot import pool
+    from bot.examine import in_children
     from bot.progress import watched
 
-    return build_review(files, config, watched(pool.run, "files reviewed"), subject)
+    return build_review(files, config, watched(in_children, "files reviewed"), subject)

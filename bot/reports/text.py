@@ -14,7 +14,7 @@ from rich.text import Text
 
 from analyzers.finding import Confidence, Safety, Severity
 from analyzers.rule import find_rule
-from bot.comments import ReviewComment, reason
+from bot.comments import ReviewComment, reason, sentence
 from bot.diff import Placement
 from bot.neutral import visible
 from bot.reports.words import closing, counted_files, unjudged
@@ -69,7 +69,7 @@ def _lines(review: Review) -> Iterator[Text | Padding]:
     for file in unjudged(review):
         yield Text(visible(f"{file.path} was not judged: {file.reason}"), style="yellow")
     yield Text(counted_files(review), style="dim")
-    yield Text(closing(review), style="bold")
+    yield Text(closing(review, " (--confidence possible)"), style="bold")
 
 
 def _header(comment: ReviewComment) -> Text:
@@ -132,7 +132,7 @@ def _suggestion(comment: ReviewComment) -> Iterator[Text | Padding]:
         Safety.UNSAFE: "Suggestion (right under a condition)",
         Safety.DISPLAY: "Sketch",
     }
-    yield _paragraph(f"{kinds[suggestion.safety]}: {suggestion.title}", "bold")
+    yield _paragraph(f"{kinds[suggestion.safety]}: {sentence(suggestion.title)}", "bold")
     if suggestion.condition:
         yield _paragraph(f"Right if: {suggestion.condition}")
     for line in visible(suggestion.diff).split("\n"):

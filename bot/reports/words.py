@@ -13,6 +13,11 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
+def ended(sentence: str) -> str:
+    """The sentence with a full stop."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
 def unjudged(review: Review) -> tuple[FileReport, ...]:
     """The files that may hold findings nobody saw."""
     return tuple(file for file in review.files if file.unjudged)
@@ -32,13 +37,11 @@ def counted_files(review: Review) -> str:
     return f"{'; '.join(parts)}."
 
 
-def closing(review: Review) -> str:
-    """The outcome in one line."""
+def closing(review: Review, hint: str = "") -> str:
+    """The outcome in one line; `hint` says how to see the possible findings."""
     sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
     possible = len(review.comments) - len(sure)
-    more = (
-        f" {plural(possible, 'possible finding')} more (--confidence possible)." if possible else ""
-    )
+    more = f" {plural(possible, 'possible finding')} more{hint}." if possible else ""
     silenced = f" {len(review.silenced):,} silenced in the code." if review.silenced else ""
     if not sure:
         neutral = review.conclusion is Conclusion.NEUTRAL

@@ -1,0 +1,154 @@
+"""Reads a configuration file: every key and value checked, mistakes named with their line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from analyzers.finding import Confidence, Objective, Severity
+from bot.config import RepoConfig, codes, known_gpu
+from bot.errors import ConfigError, UsageError
+
+
+class HostsideTable(BaseModel):
+    """The keys of `[tool.hostside]`, or of .github/hostside.toml at its top level."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=False,
+        title="Hostside configuration",
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    select: list[str] = Field(
+        default=[],
+        description="Rules to apply: codes, names or prefixes such as GPU1; all if empty.",
+    )
+    ignore: list[str] = Field(default=[], description="Rules to leave out: codes, names, prefixes.")
+    severity: Severity = Field(default=Severity.INFO, description="The least that is reported.")
+    confidence: Confidence = Field(
+        default=Confidence.LIKELY,
+        description="The least that is shown at its line; the rest is folded into the summary.",
+    )
+    fail_on: Literal["error", "warning", "info", "never"] = Field(
+        default="warning", description="From which severity on the check fails."
+    )
+    objectives: list[Objective] = Field(
+        default=list(Objective), description="What the reported findings are good for."
+    )
+    gpu: str = Field(default="", description="The GPU that the code will run on, such as A100.")
+    include: list[str] = Field(default=[], description="Read only files that fit one of these.")
+    exclude: list[str] = Field(default=[], description="Leave out files that fit one of these.")
+    per_path_ignores: dict[str, list[str]] = Field(
+        default={}, description="Rules to leave out in files that fit a pattern."
+    )
+    hot_functions: list[str] = Field(
+        default=[], description="Functions that run on every step although nothing here shows it."
+    )
+    device_helpers: list[str] = Field(
+        default=[], description="Functions of this project that give back a value on the GPU."
+    )
+    max_comments: int = Field(
+        default=20, ge=0, description="How many comments stand at their lines; 0: no limit."
+    )
+
+
+def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
+    """The settings in this TOML text below `table`; None when it has no such table."""
+    try:
+        document: object = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{name} is not valid TOML: {problem}") from problem
+    for key in table:
+        if not isinstance(document, Mapping) or key not in document:
+            return None
+        document = cast("Mapping[str, object]", document)[key]
+    try:
+        checked = HostsideTable.model_validate(document)
+    except ValidationError as problem:
+        raise ConfigError(_sentence(name, text, table, problem)) from None
+    try:
+        return _settings(checked, name)
+    except UsageError as problem:
+        raise ConfigError(str(problem)) from None
+
+
+def _settings(table: HostsideTable, name: str) -> RepoConfig:
+    ignores = table.per_path_ignores.items()
+    return RepoConfig(
+        select=codes(table.select, f"{name}: select"),
+        ignore=codes(table.ignore, f"{name}: ignore"),
+        severity=table.severity,
+        confidence=table.confidence,
+        fail_on=table.fail_on,
+        objectives=frozenset(table.objectives),
+        gpu=known_gpu(table.gpu, f"{name}: gpu"),
+        include=tuple(table.include),
+        exclude=tuple(table.exclude),
+        per_path_ignores=tuple(
+            (glob, codes(names, f"{name}: per-path-ignores")) for glob, names in ignores
+        ),
+        hot_functions=tuple(table.hot_functions),
+        device_helpers=tuple(table.device_helpers),
+        max_comments=table.max_comments,
+        source=name,
+    )
+
+
+def _sentence(name: str, text: str, table: tuple[str, ...], problem: ValidationError) -> str:
+    error = problem.errors()[0]
+    path = [str(part) for part in error["loc"] if isinstance(part, str)]
+    line = line_of(text, [*table, *path])
+    more = len(problem.errors()) - 1
+    rest = f" ({more} more)" if more else ""
+    return f"{name}:{line}: {_complaint(path, cast('Mapping[str, Any]', error))}{rest}"
+
+
+def _complaint(path: Sequence[str], error: Mapping[str, Any]) -> str:
+    key = ".".join(path) or "the table"
+    known = sorted(field.alias or name for name, field in HostsideTable.model_fields.items())
+    if error["type"] == "extra_forbidden":
+        import difflib
+
+        close = difflib.get_close_matches(key, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+        return f"there is no key {key!r}; {hint}"
+    message = str(error["msg"])
+    return f"{key}: {message[:1].lower()}{message[1:]}; got {error['input']!r}"
+
+
+_HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+\s*(?:#.*)?$")
+_NAME = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
+_KEY = re.compile(rf"^\s*(?P<name>{_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
+_PART = re.compile(_NAME)
+
+
+def line_of(text: str, path: Sequence[str]) -> int:
+    """The line that sets this key, or the nearest table or key around it."""
+    best, depth = 1, -1
+    current: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header and "=" not in header["name"]:
+            place = current = _parts(header["name"])
+        elif key:
+            place = current + _parts(key["name"])
+        else:
+            continue
+        if place == list(path[: len(place)]) and len(place) > depth:
+            best, depth = number, len(place)
+    return best
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip("\"'") for part in _PART.findall(name)]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the table, published as docs/schema/config.schema.json."""
+    made = HostsideTable.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
