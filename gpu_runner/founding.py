@@ -9,7 +9,8 @@ for 8-bit images; the numbers are for those.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from gpu_runner.model import Event, ModelGpu
 from gpu_runner.model_trace import LABEL, summary
@@ -120,6 +121,25 @@ def run(name: str, setting: Setting | None = None) -> Modelled:
         program(gpu, setting.images)
     recording = gpu.finish()
     return Modelled(name, title, recording, summary(recording))
+
+
+def as_json(setting: Setting | None = None) -> dict[str, Any]:
+    """All programs and the assumptions behind them, ready for `json.dump`."""
+    setting = setting or Setting()
+    programs: list[dict[str, Any]] = []
+    for one in (run(name, setting) for name in PROGRAMS):
+        metrics = asdict(one.summary)
+        for meaningless in ("variant", "traced_pass", "complete", "timeline", "wall_ratio"):
+            del metrics[meaningless]
+        programs.append({"name": one.name, "title": one.title, "metrics": metrics})
+    return {
+        "version": 1,
+        "basis": "modelled",
+        "hardware": asdict(setting.hardware),
+        "images": asdict(setting.images),
+        "overlap_bound_percent": bound_percent(setting),
+        "programs": programs,
+    }
 
 
 def text(setting: Setting | None = None) -> str:
