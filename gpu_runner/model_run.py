@@ -27,7 +27,7 @@ from gpu_runner.records import (
     TraceSummary,
     Variant,
 )
-from gpu_runner.schedule import take_rounds
+from gpu_runner.rounds import take_rounds
 
 Program = Callable[[ModelGpu], None]
 Programs = Mapping[Variant, Program]

@@ -20,7 +20,7 @@ from gpu_runner.models import (
     Overlap,
 )
 from gpu_runner.records import Protocol, TraceSummary, Variant, Verdict
-from gpu_runner.schedule import PAIRS
+from gpu_runner.rounds import PAIRS
 from gpu_runner.stats import (
     ALPHA,
     holm,

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from gpu_runner.records import Clocks, Process, Protocol, Variant
-from gpu_runner.schedule import TimingPass, compared_pairs, take_rounds
+from gpu_runner.rounds import TimingPass, compared_pairs, take_rounds
 from gpu_runner.stats import order
 
 BASE, HEAD, SUGGESTION = Variant.BASE, Variant.HEAD, Variant.SUGGESTION
