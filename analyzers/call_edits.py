@@ -24,6 +24,7 @@ MAX_CALL = 20_000
 
 # What may stand before an expression that needs no parentheses, whatever it is.
 _BEFORE = frozenset({"(", "[", ",", "=", ":", "return", "if", "elif", "while", "assert"})
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _LAST_WORD = re.compile(r"\w+$|[=!<>:]=$|[^\w]$")
 _ATOMS = (
     ast.Name,
@@ -72,8 +73,10 @@ def replace_expression(source: Source, span: Span, text: str) -> Edit | None:
     new = _parsed(text)
     if new is None or isinstance(new, ast.Starred) or _comments(source.segment(span)) != ():
         return None
-    bare = isinstance(new, _ATOMS) or (
-        not isinstance(new, _PARENTHESES_ALWAYS) and _is_alone(source, span)
+    bare = (
+        isinstance(new, _ATOMS)
+        or (text.startswith("(") and text.endswith(")") and _parsed(text[1:-1]) is not None)
+        or (not isinstance(new, _PARENTHESES_ALWAYS) and _is_alone(source, span))
     )
     edit = Edit(span, text if bare else f"({text})")
     return edit if _fits_in_f_string(source, edit) else None
@@ -87,17 +90,19 @@ def _rewrite(
     text = source.segment(span)
     if len(text) > MAX_CALL:
         return None
+    line_end = _LINE_END.search(text)
+    module = cst.Module([], default_newline=line_end[0] if line_end else "\n")
     try:
         node = cst.parse_expression(f"({text})")
         # The outer parentheses only let the call run over several lines.
-        if not isinstance(node, cst.Call):
+        if not isinstance(node, cst.Call) or module.code_for_node(node) != f"({text})":
             return None
         changed = change(node)
     except (cst.CSTValidationError, cst.ParserSyntaxError, RecursionError, ValueError):
         return None
     if changed is None:
         return None
-    code = cst.Module([]).code_for_node(changed)[1:-1]
+    code = module.code_for_node(changed)[1:-1]
     before = _comments(text)
     if before is None or before != _comments(code) or not _same_reading(code):
         return None

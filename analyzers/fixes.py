@@ -167,6 +167,8 @@ def _delete_from_row(source: Source, place: Place, whole: Span) -> Edit | None:
     rest = source.lines[whole.end_line - 1][whole.end_column :]
     after = re.match(r"[ \t]*;[ \t]*", rest)
     line, column = whole.line, whole.column
+    if after and rest.endswith("\\"):
+        return None
     if after and rest[after.end() :].strip():
         return Edit(Span(line, column, whole.end_line, whole.end_column + after.end()), "")
     before = re.search(r"[ \t]*;[ \t]*$", source.lines[line - 1][:column])

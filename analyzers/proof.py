@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from analyzers.finding import Edit, Finding, Safety, Span
 from analyzers.source import Unreadable, line_starts, read_source, split_lines
@@ -18,12 +18,6 @@ from analyzers.tokens import NotTokens, comments
 
 if TYPE_CHECKING:
     from analyzers.engine import Analysis, AnalysisConfig
-
-
-class Analyze(Protocol):
-    """What `analyzers.engine.analyze` is."""
-
-    def __call__(self, path: str, text: str, config: AnalysisConfig) -> Analysis: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +34,8 @@ def prove(
     text: str,
     finding: Finding,
     config: AnalysisConfig,
-    analyze: Analyze | None = None,
+    *,
+    analyze: Callable[[str, str, AnalysisConfig], Analysis] | None = None,
     before: Sequence[Finding] | None = None,
 ) -> Proof:
     """What comes of a finding's fix; `before` spares analysing the text as it is."""
@@ -176,23 +171,29 @@ def _what_is_new(
     ]
     if not any(item.target for item in known):
         return "the finding isn't there without it"
+    rest: list[Finding] = []
     for item in after:
-        match = _recognise(item, change, known)
-        if match is None:
+        if (match := _at_its_place(item, change, known)) is None:
+            rest.append(item)
+        else:
+            known.remove(match)
+    for item in rest:
+        if (match := _moved(item, change, known)) is None:
             return f"it would bring {item.rule} on line {item.span.line}"
         known.remove(match)
-    left = next((item for item in known if item.target), None)
-    return "" if left else "the finding would still be there"
+    return "" if any(item.target for item in known) else "the finding would still be there"
 
 
-def _recognise(found: Finding, change: _Change, known: list[_Known]) -> _Known | None:
-    """Which finding of the old text this one is."""
-    same = [item for item in known if item.rule == found.rule]
-    # Where two fit, one that isn't to be mended: the target is gone if all others are accounted for.
-    same.sort(key=lambda item: item.target)
+def _at_its_place(found: Finding, change: _Change, known: list[_Known]) -> _Known | None:
     place = change.old_place(found.span)
+    return next((k for k in known if k.rule == found.rule and k.place == place), None)
+
+
+def _moved(found: Finding, change: _Change, known: list[_Known]) -> _Known | None:
+    """A finding of the same rule on the same line of text, or of lines that were both edited."""
     line = change.new_lines[found.span.line - 1].strip()
-    exact = [item for item in same if place is not None and item.place == place]
+    # Where two fit, one that isn't to be mended: the target is gone if all others are found again.
+    same = sorted((k for k in known if k.rule == found.rule), key=lambda item: item.target)
+    written = change.old_place(found.span) is None
     by_line = [item for item in same if item.line == line]
-    inside = [item for item in same if place is None and item.edited]
-    return next(iter([*exact, *by_line, *inside]), None)
+    return next(iter([*by_line, *(item for item in same if item.edited and written)]), None)
