@@ -12,7 +12,6 @@ from gpu_runner.trace.events import Annotation, Defects, GpuEvent, HostCall, Kin
 # About 250 bytes each: half a gigabyte at the most, enough for any trace that is not a mistake.
 MOST_KEPT = 2_000_000
 NAMES_LISTED = 40
-LONGEST_NAME = 200
 LATEST = 1 << 62  # ns; nothing real is later, and sums stay exact in other programs too
 MICROSECOND = 1000
 
@@ -25,13 +24,14 @@ class Collector:
     """Takes events one by one and gives back a `Trace`."""
 
     def __init__(self, source: str, layout: str, region: str | None = None) -> None:
-        self.source, self.layout, self.region = source, layout, region
+        self.source, self.layout, self.region = names.printable(source), layout, region
         self.events: list[GpuEvent] = []
         self.calls: list[HostCall] = []
         self.annotations: list[Annotation] = []
         self.overheads: list[tuple[int, int]] = []
         self.device_names: dict[int, str] = {}
         self.defects = Defects()
+        self.modelled = False
         self._names: dict[str, str] = {}
         self._threads: dict[Hashable, int] = {}
         self._region_names: dict[str, None] = {}
@@ -75,7 +75,7 @@ class Collector:
 
     def name(self, text: object) -> str:
         """One shared copy of a name, cut to a bearable length."""
-        short = str(text)[:LONGEST_NAME]
+        short = names.printable(str(text))
         if len(self._names) > MOST_KEPT // 20:  # every name another one: sharing is pointless
             return short
         return self._names.setdefault(short, short)
@@ -115,6 +115,7 @@ class Collector:
             overheads=tuple(self.overheads),
             defects=self.defects,
             partial=partial,
+            modelled=self.modelled,
         )
 
     def _notice(self, start: int, end: int) -> None:

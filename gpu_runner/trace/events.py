@@ -104,6 +104,7 @@ class Trace:
     overheads: tuple[tuple[int, int], ...]  # when the profiler itself was at work
     defects: Defects
     partial: str = ""  # why this is not the whole file; empty if it is
+    modelled: bool = False  # written by the stream model: nothing in it was measured
 
     @property
     def devices(self) -> tuple[int, ...]:

@@ -42,6 +42,7 @@ CUDA_LEGACY_STREAM = 7  # CUPTI's number for the default stream of the first con
 ROCM_LEGACY_STREAM = 0
 NO_TIME = -LATEST  # fails the collector's check, so the event is counted as without a time
 NOWHERE = -1
+MODELLED = "modelled, not measured"  # as the stream model names its traces
 
 
 def read_kineto(path: Path, region: str | None = None) -> Trace:
@@ -58,6 +59,7 @@ def read_kineto(path: Path, region: str | None = None) -> Trace:
             full = str(limit)
     collector.lost(unreadable=content.unreadable)
     _name_devices(content.metadata.get("deviceProperties"), collector)
+    collector.modelled = MODELLED in str(content.metadata.get("traceName", ""))
     partial = full or content.problem
     seen = collector.events or collector.calls or collector.annotations
     if partial and not seen and not collector.defects.without_time:
@@ -81,7 +83,8 @@ def _take(event: Event, collector: Collector) -> None:
     elif what == CALL:
         _take_call(event, start, end, collector)
     elif what == OVERHEAD:
-        collector.overhead(start, end)
+        if names.profilers_own(str(event.name)):
+            collector.overhead(start, end)
     else:
         name = collector.name(event.name)
         collector.annotation(Annotation(start, end, name, what == GPU_RANGE))

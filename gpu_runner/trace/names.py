@@ -49,7 +49,17 @@ _DIRECTIONS = {
     "UVM DtoD": Kind.UNIFIED,
 }
 _SPELLINGS = {spelling.upper(): spelling for spelling in _DIRECTIONS}
+_PROFILER = re.compile(r"activity buffer|flush|instrument|resource|cupti", re.IGNORECASE)
 UNKNOWN_COPY = "unknown"
+LONGEST = 200
+
+
+def printable(text: str) -> str:
+    """A stranger's name cut to a bearable length, without what could steer a terminal."""
+    short = text[:LONGEST]
+    if short.isprintable():
+        return short
+    return "".join(character if character.isprintable() else "?" for character in short)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -102,6 +112,11 @@ def kernel_kind(name: str) -> tuple[Kind, str]:
         if name.startswith("__amd_rocclr_fill"):
             return Kind.MEMSET, ""
     return Kind.KERNEL, ""
+
+
+def profilers_own(overhead: str) -> bool:
+    """Whether an overhead record is the profiler at work, not CUDA loading or filling its queue."""
+    return _PROFILER.search(overhead) is not None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from gpu_runner.trace.transfers import PAGEABLE
 FEW_PINNED = 0.5
 NOTICEABLE = 0.02  # of the region
 ALL_ON_DEFAULT = 0.9
+WORTH_HIDING = 0.1  # of the copies: less kernel time than this is no reason for streams
 
 
 def notes_of(trace: Trace, devices: Sequence[DeviceMetrics]) -> tuple[str, ...]:
@@ -27,6 +28,8 @@ def notes_of(trace: Trace, devices: Sequence[DeviceMetrics]) -> tuple[str, ...]:
 
 def _about_file(trace: Trace) -> Iterator[str]:
     defects = trace.defects
+    if trace.modelled:
+        yield "These numbers are modelled, not measured: the stream model wrote this trace."
     if trace.partial:
         yield f"Partial result: {trace.partial}."
     if not trace.events:
@@ -100,7 +103,7 @@ def _about_copies(device: DeviceMetrics) -> Iterator[str]:
     if device.overlap_shown and 0 < kernels < copies:
         yield (
             f"Kernels run for {100 * kernels / copies:.1f} % of the copies' time, so no schedule "
-            "can overlap more than that: shorter copies help, more streams do not."
+            "can hide more than that of the copying."
         )
     share = device.transfers.pinned_share
     pageable = dict(device.transfers.host_memory_bytes).get(PAGEABLE, 0)
@@ -111,7 +114,7 @@ def _about_copies(device: DeviceMetrics) -> Iterator[str]:
         )
     on_default = device.default_stream_copies / device.host_copies if device.host_copies else 0
     overlap = measure(device.lanes.overlap)
-    if on_default > ALL_ON_DEFAULT and kernels and not overlap:
+    if on_default > ALL_ON_DEFAULT and kernels > WORTH_HIDING * copies and not overlap:
         yield (
             "The copies are on the default stream, where they wait for the kernels and the kernels "
             "for them: overlap needs a stream of its own."

@@ -117,8 +117,8 @@ def _read(tables: Tables, collector: Collector) -> None:
         collector.lost(whole_graphs=1)
     _calls(tables, collector)
     _ranges(tables, collector)
-    for table in (f"{PREFIX}OVERHEAD", "PROFILER_OVERHEAD"):
-        for start, end in tables.rows(table, ("start", "end")):
+    for start, end, name in tables.rows(f"{PREFIX}OVERHEAD", ("start", "end", "name:nameId")):
+        if names.profilers_own(str(name)):
             collector.overhead(*_times(whole(start), whole(end)))
     for (text,) in tables.rows("DIAGNOSTIC_EVENT", ("text",)):
         message = str(text).lower()

@@ -9,6 +9,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_runner.trace.names import printable
+
 Row = tuple[object, ...]
 
 STEPS_BETWEEN_CHECKS = 1_000_000
@@ -60,7 +62,9 @@ class Tables:
     def labels(self, table: str, column: str) -> dict[int, str]:
         """Number -> text of one of the ENUM tables."""
         found = self.rows(table, ("id", column))
-        return {whole(number): str(label) for number, label in found if label is not None}
+        return {
+            whole(number): printable(str(label)) for number, label in found if label is not None
+        }
 
     def _columns_of(self, table: str) -> frozenset[str]:
         quoted = table.replace('"', '""')

@@ -46,6 +46,7 @@ def trace_json(trace: Trace, devices: Sequence[DeviceMetrics], region: str | Non
         "version": VERSION,
         "source": trace.source,
         "format": trace.layout,
+        "modelled": trace.modelled,
         "region": region,
         "devices": [device_json(device) for device in devices],
         "quality": _quality(trace, devices),

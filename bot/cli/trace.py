@@ -1,0 +1,101 @@
+"""`hostside trace FILE [FILE2]`: what the GPU did, and how much of the copying was hidden."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from bot.errors import UsageError
+from bot.reports.trace import Measured, markdown_report, text_report
+from bot.reports.trace_rows import Json, device_title, differences
+from gpu_runner.errors import RunnerError
+from gpu_runner.timeline import track_of
+from gpu_runner.trace.metrics import device_metrics
+from gpu_runner.trace.read import read_trace
+from gpu_runner.trace.report import device_json, trace_json
+
+HELP = "measure copy/compute overlap, idle time and waits in a GPU trace"
+FORMATS = ("text", "json", "markdown", "html")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="Kineto .json/.json.gz or Nsight Systems .sqlite"
+    )
+    parser.add_argument(
+        "head",
+        type=Path,
+        nargs="?",
+        metavar="FILE2",
+        help="compare: FILE is the base, this the head",
+    )
+    parser.add_argument("--device", type=int, metavar="N", help="only this device")
+    parser.add_argument(
+        "--region",
+        metavar="NAME",
+        help="only inside the ranges of this name (`*` matches anything)",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text")
+    parser.add_argument(
+        "--mermaid", action="store_true", help="add a mermaid chart to text or markdown"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report; 0 also for a partial one, which says so itself."""
+    paths = [path for path in (arguments.file, arguments.head) if path is not None]
+    try:
+        measured = [_measured(path, arguments) for path in paths]
+    except RunnerError as problem:
+        raise UsageError(str(problem)) from problem
+    _write(_formatted(measured, arguments), arguments.output)
+    return 0
+
+
+def _measured(path: Path, arguments: argparse.Namespace) -> Measured:
+    trace = read_trace(path, arguments.region)
+    devices = device_metrics(trace, arguments.device, arguments.region)
+    numbers = trace_json(trace, devices, arguments.region)
+    tracks = tuple(track_of(device, device_title(device_json(device))) for device in devices)
+    return Measured(numbers, tracks)
+
+
+def _formatted(files: list[Measured], arguments: argparse.Namespace) -> str:
+    if arguments.format == "json":
+        return json.dumps(_json(files), ensure_ascii=False, indent=1) + "\n"
+    if arguments.format == "markdown":
+        return markdown_report(files, arguments.mermaid)
+    if arguments.format == "html":
+        from bot.reports.trace_html import html_report
+
+        return html_report(files)
+    return text_report(files, arguments.mermaid)
+
+
+def _json(files: list[Measured]) -> Json:
+    if len(files) == 1:
+        return files[0].numbers
+    base, head = (file.numbers for file in files)
+    return {
+        "version": base["version"],
+        "base": base,
+        "head": head,
+        "differences": differences(base, head),
+    }
+
+
+def _write(report: str, output: Path | None) -> None:
+    if output is None:
+        # A terminal without Unicode gets question marks instead of a traceback.
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(report.encode(encoding, "replace").decode(encoding))
+        return
+    try:
+        output.write_text(report, encoding="utf-8")
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise UsageError(f"{output} cannot be written: {reason}") from problem
