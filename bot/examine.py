@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzers.finding import Confidence, Finding
+from analyzers.finding import Confidence, Finding, Safety
 from bot.diff import Hunk
 from bot.lines import decode, split_lines
 from bot.novelty import Flagged, flag, news
@@ -133,7 +133,7 @@ def examine(job: Job) -> Examined:
     if job.hunks is not None:
         change = news(flagged, _flagged_at_base(job), job.hunks)
         new, gone = change.new, change.gone
-    items = _with_suggestions(job, text, _items(job, flagged, new, lines))
+    items = _with_suggestions(job, text, _items(job, flagged, new, lines), analysis.findings)
     return Examined(job.path, status, analysis.reason, items, silenced, gone)
 
 
@@ -196,38 +196,47 @@ def _excerpt(finding: Finding, lines: Sequence[str], hunks: Sequence[Hunk]) -> E
     return Excerpt(first, tuple(line.rstrip("\r\n") for line in lines[first - 1 : last]), added)
 
 
-def _with_suggestions(job: Job, text: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+def _with_suggestions(
+    job: Job, text: str, items: tuple[Item, ...], before: Sequence[Finding]
+) -> tuple[Item, ...]:
     if not any(item.finding.fix for item in items):
         return items
     items = tuple(sorted(items, key=lambda item: item.finding.order))
-    suggestions = without_overlaps(_suggestion(job, text, item.finding) for item in items)
-    together = _proven_together(job, text, suggestions)
+    suggestions = without_overlaps(_suggestion(job, text, item.finding, before) for item in items)
+    together = _proven_together(job, text, suggestions, before)
     return tuple(
         replace(item, suggestion=found) for item, found in zip(items, together, strict=True)
     )
 
 
-def _suggestion(job: Job, text: str, finding: Finding) -> Suggestion | None:
+def _suggestion(
+    job: Job, text: str, finding: Finding, before: Sequence[Finding]
+) -> Suggestion | None:
     from analyzers.proof import prove
+    from analyzers.source import Source, read_source
 
-    if finding.fix is None or finding.confidence not in job.prove:
+    fix = finding.fix
+    if fix is None or finding.confidence not in job.prove:
         return None
-    proof = prove(job.path, text, finding, job.config)
-    return suggest(finding, finding.fix, text, proof.text, job.hunks) if proof.ok else None
+    proof = prove(job.path, text, finding, job.config, before=before)
+    shown = proof.ok
+    if fix.safety is Safety.DISPLAY and not proof.ok:  # a sketch need only be Python
+        shown = isinstance(read_source(job.path, proof.text), Source)
+    return suggest(finding, fix, text, proof.text, job.hunks) if shown else None
 
 
 def _proven_together(
-    job: Job, text: str, suggestions: list[Suggestion | None]
+    job: Job, text: str, suggestions: list[Suggestion | None], before: Sequence[Finding]
 ) -> list[Suggestion | None]:
     """The same, where a batch commit of all that are one click adds no finding."""
     from analyzers.engine import analyze
 
     result = list(suggestions)
-    before = Counter(f.rule for f in analyze(job.path, text, job.config).findings)
+    known = Counter(f.rule for f in before)
     while len(clicks := [s for s in result if s and s.one_click]) > 1:
         after = analyze(job.path, apply_all(text, clicks), job.config)
         now = Counter(f.rule for f in after.findings)
-        if after.status == "analysed" and now <= before:
+        if after.status == "analysed" and now <= known:
             break
         last = result.index(clicks[-1])
         result[last] = replace(clicks[-1], obstacle="it does not combine with the others")

@@ -45,7 +45,7 @@ class Checkout:
         done = self.attempt(*arguments, data=data)
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-            raise UsageError(f"git {arguments[0]} failed in {self.root}: {lines[-1]}")
+            raise UsageError(f"git {_command(arguments)} failed in {self.root}: {lines[-1]}")
         return done.stdout
 
     def attempt(
@@ -146,6 +146,11 @@ class Checkout:
             size = int(answer[place:end].rsplit(b" ", 1)[1])
             yield answer[end + 1 : end + 1 + size]
             place = end + size + 2
+
+
+def _command(arguments: tuple[str, ...]) -> str:
+    words = [word for word in arguments if not word.startswith("-") and "=" not in word]
+    return words[0] if words else ""
 
 
 def _unreadable(line: bytes) -> str:

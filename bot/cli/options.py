@@ -73,13 +73,21 @@ def finish(review: Review, arguments: argparse.Namespace) -> int:
         show(review)
     else:
         emit(render(review, arguments.format))
+    return code(review, arguments)
+
+
+def code(review: Review, arguments: argparse.Namespace) -> int:
+    """The exit code that the findings call for."""
     return FINDINGS if review.failing and not arguments.exit_zero else OK
 
 
 def emit(text: str) -> None:
     """Print text that may hold names no encoding knows."""
-    encoding = sys.stdout.encoding or "utf-8"
-    data = text.encode(encoding, "backslashreplace")
+    emit_bytes(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+
+
+def emit_bytes(data: bytes) -> None:
+    """Print bytes as they are."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
