@@ -194,6 +194,7 @@ class _Leveller:
         if "t" in self.text(start).lower():
             self.tuple_of(start, end)
         elif not _READS_701:
+            self.conversions(start, end)
             change = self.needs(start, end, fields)
             if change == "tuple":
                 self.tuple_of(start, end)
@@ -202,6 +203,13 @@ class _Leveller:
                     first, last = self.tokens[field.open].end, self.tokens[field.code_end].start
                     code = self.code(field)
                     self.out[first:last] = code.replace(change, _OTHER_QUOTE[change])
+
+    def conversions(self, start: int, end: int) -> None:
+        """`{x!r  }` becomes `{x  !r}`."""
+        for number in self.own(start, end):
+            token = self.tokens[number]
+            if token.kind is Kind.F_CONVERSION:
+                self.out[token.start : token.end] = token.text.strip().rjust(len(token.text))
 
     def needs(self, start: int, end: int, fields: list[_Field]) -> str:
         """What 3.11 can't read: nothing, the quote that is used within, or more ("tuple")."""
@@ -222,9 +230,9 @@ class _Leveller:
         """The expressions of an f-string as a tuple in its place."""
         self.tupled.add(start)
         for field in self.fields(start, end):
-            code = self.code(field).rstrip()
-            if code.endswith("="):
-                self.out[self.tokens[field.open].end + len(code) - 1] = " "
+            last = self.tokens[field.code_end - 1]
+            if last.kind is Kind.OPERATOR and last.text == "=":  # prints the expression as well
+                self.out[last.start] = " "
             self.out[self.tokens[field.open].start] = " "
             self.out[self.tokens[field.close].start] = " " if field.spec else ","
             if field.spec:
