@@ -117,8 +117,7 @@ def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
         Status.ANALYSED,
         findings=tuple(everything),
         suppressed=tuple(
-            Suppressed(finding, item.reason, item.span.line)
-            for finding, item in result.suppressed
+            Suppressed(finding, item.reason, item.span.line) for finding, item in result.suppressed
         ),
     )
 

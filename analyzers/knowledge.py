@@ -29,12 +29,16 @@ class Fact:
     like: str = ""  # take over the fields of that fact, except its source
     kind: str = ""  # a class: tensor, module, stream, event, device, loader, optimizer, kernel, …
     is_a: str = ""  # a class: look there for methods it has no fact for
-    gives: str = ""  # class of the result; "receiver", "first" (argument), "none", "element", "list"
+    gives: str = (
+        ""  # class of the result; "receiver", "first" (argument), "none", "element", "list"
+    )
     element: str = ""  # of a list, mapping or "pairs" (name, element) result: class of its elements
     device: str = ""
     default_device: str = "host"
     moves: str = ""  # "gpu", "host", "argument": the result is the operand moved there
-    async_by: str = ""  # the argument that makes the move not wait: "non_blocking", "stream", "!blocking"
+    async_by: str = (
+        ""  # the argument that makes the move not wait: "non_blocking", "stream", "!blocking"
+    )
     into: str = ""  # the argument that a copy writes into: "receiver", "ary", "out"
     waits: str = ""
     waits_unless: tuple[str, ...] = ()  # with one of these arguments the host does not wait
@@ -124,7 +128,9 @@ def load_facts() -> Facts:
         raw.update(data)
     pattern = re.compile(b"|".join(re.escape(t.encode()) for t in sorted(triggers)) or rb"(?!)")
     table = {name: _fact(name, raw) for name in raw}
-    return Facts(table, frozenset(modules), pattern, names, tuple((m, t) for _, m, t in sorted(tensors)))
+    return Facts(
+        table, frozenset(modules), pattern, names, tuple((m, t) for _, m, t in sorted(tensors))
+    )
 
 
 def _fact(name: str, raw: dict[str, dict[str, Any]]) -> Fact:

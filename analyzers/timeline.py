@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from analyzers.dryrun.values import Device, Value
+from analyzers.dryrun.values import Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
 from analyzers.source import Source
@@ -188,7 +188,9 @@ class Wait(Event):
     reason: Reason
     value: Value  # what is waited for; of an explicit wait the stream or event
     call: Call | None
-    pending: bool = False  # explicit: asynchronous work needs it (async copy to the host, side stream)
+    pending: bool = (
+        False  # explicit: asynchronous work needs it (async copy to the host, side stream)
+    )
 
     @property
     def explicit(self) -> bool:
@@ -309,5 +311,3 @@ class Timeline:
     def text(self, span: Span) -> str:
         """The source text of a span."""
         return self.source.segment(span)
-
-

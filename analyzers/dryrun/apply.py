@@ -27,7 +27,7 @@ _EXPLICIT = {"device": Reason.DEVICE, "stream": Reason.STREAM, "event": Reason.E
 
 def read_property(run: Run, fact: Fact, base: Value, node: ast.Attribute) -> Value:
     """An attribute of a library's object: metadata, a view, a place."""
-    if fact.kind == "place" or fact.gives and _is_place(run, fact.gives):
+    if fact.kind == "place" or (fact.gives and _is_place(run, fact.gives)):
         return Value(Kind.PLACE, type=fact.gives, device=base.device, sure=base.sure)
     if not fact.metadata and not fact.view and base.device is Device.HOST:
         host_reads(run, base, node)
@@ -154,9 +154,7 @@ def _depends(fact: Fact, part: Value, operands: list[Value]) -> bool:
     return part.device is not Device.HOST or not any(o.on_gpu for o in operands)
 
 
-def _touch_host(
-    run: Run, node: ast.Call, fact: Fact, call: Call, operands: list[Value]
-) -> None:
+def _touch_host(run: Run, node: ast.Call, fact: Fact, call: Call, operands: list[Value]) -> None:
     """The call reads or writes host memory that a copy may still be using."""
     state = run.state
     if fact.inplace and call.receiver is not None and state.to_device:
@@ -172,7 +170,9 @@ def _touch_host(
 def _work(run: Run, node: ast.Call, call: Call, operands: list[Value], result: Value) -> None:
     target = call.receiver if call.fact.inplace and call.receiver is not None else result
     tensors = [p for o in operands for p in parts(o) if p.kind is Kind.TENSOR]
-    if target.device is Device.GPU and (target.kind is Kind.TENSOR or any(t.on_gpu for t in tensors)):
+    if target.device is Device.GPU and (
+        target.kind is Kind.TENSOR or any(t.on_gpu for t in tensors)
+    ):
         enqueue(run, node, tensors, target, call, stream=moves.stream_of(run, call))
     elif any(t.on_gpu for t in tensors):
         enqueue(run, node, tensors, replace(target, sure=Confidence.LIKELY), call)

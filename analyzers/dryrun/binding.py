@@ -75,5 +75,3 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
     elif base.kind is Kind.TENSOR and base.fresh:
         # Written to: no longer a fresh allocation whose content does not matter.
         run.bind(path, replace(base, fresh=False))
-
-

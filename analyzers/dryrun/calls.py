@@ -179,9 +179,7 @@ def _lambda(run: Run, node: ast.Lambda, given: tuple[Argument, ...]) -> Value:
     return result
 
 
-def _construct(
-    run: Run, node: ast.Call, info: ClassInfo, given: tuple[Argument, ...]
-) -> Value:
+def _construct(run: Run, node: ast.Call, info: ClassInfo, given: tuple[Argument, ...]) -> Value:
     made = classes.instance(run, info)
     init = info.method("__init__")
     if init is not None:
@@ -213,4 +211,6 @@ def _place(own: Value, forward: Value) -> Value:
     if own.items is not None:
         return replace(own, items=tuple(_place(i, forward) for i in own.items))
     element = element_of(own)
-    return replace(own, element=_place(element, forward) if element.kind is Kind.TENSOR else element)
+    return replace(
+        own, element=_place(element, forward) if element.kind is Kind.TENSOR else element
+    )

@@ -25,6 +25,8 @@ Effect = Callable[[Run, ast.Call, Call, Value], Value | None]
 
 def effect(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
     """Carry out the effect of a call; a value when it changes what the call gives."""
+    if call.fact.kind == "stream":
+        return None  # its effect is that of a with-statement over the instance
     handler = _EFFECTS.get(call.fact.effect)
     return handler(run, node, call, result) if handler is not None else None
 
@@ -42,7 +44,11 @@ def _context(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     first = _first(call)
     if call.fact.effect == "no_grad" and first.kind is Kind.FUNCTION:
         return first
-    if call.fact.effect in ("no_grad", "grad_on") and first.constant in (True, False) and call.arguments:
+    if (
+        call.fact.effect in ("no_grad", "grad_on")
+        and first.constant in (True, False)
+        and call.arguments
+    ):
         recording = first.constant if call.fact.effect == "grad_on" else not first.constant
         return context("grad_on" if recording else "no_grad")
     return context(call.fact.effect, first)
@@ -59,7 +65,11 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
         value = element_of(value)
     if name and node.args:
         accumulate.appended(run, name, value, node.args[-1], node)
-        before = run.lookup(name) if "." not in name else run.state.names.get(name, call.receiver or UNKNOWN)
+        before = (
+            run.lookup(name)
+            if "." not in name
+            else run.state.names.get(name, call.receiver or UNKNOWN)
+        )
         element = before.element if before.items in (None, ()) else element_of(before)
         joined = value if element is None else join(element, value)
         run.bind(name, Value(Kind.SEQUENCE, type=before.type, element=replace(joined, fresh=False)))

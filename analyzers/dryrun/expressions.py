@@ -12,7 +12,6 @@ from analyzers.dryrun.binding import assign
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import subscript
-from analyzers.dryrun.work import elementwise
 from analyzers.dryrun.values import (
     MAPPING,
     MISSING,
@@ -28,6 +27,7 @@ from analyzers.dryrun.values import (
     element_of,
     join,
 )
+from analyzers.dryrun.work import elementwise
 from analyzers.finding import Confidence, Span
 from analyzers.timeline import Loop, LoopKind, Reason
 
@@ -183,7 +183,9 @@ def _unary(run: Run, node: ast.UnaryOp) -> Value:
         # -(-n // b) is the usual ceiling division: keep how it was computed.
         return Value(Kind.NUMBER, device=Device.HOST, constant=-value.constant)
     if isinstance(node.op, ast.USub):
-        return Value(value.kind, device=value.device, ref=Arithmetic("neg", value, value, run.span(node)))
+        return Value(
+            value.kind, device=value.device, ref=Arithmetic("neg", value, value, run.span(node))
+        )
     return value if value.kind is Kind.NUMBER else UNKNOWN
 
 

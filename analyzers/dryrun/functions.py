@@ -6,13 +6,12 @@ import ast
 from dataclasses import replace
 
 from analyzers.dryrun import roles
-from analyzers.dryrun.parameters import expected, from_annotation
+from analyzers.dryrun.parameters import expected
 from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
 from analyzers.timeline import Heat
-
 
 
 def define(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -70,7 +69,9 @@ def _bind_arguments(
     info: FunctionInfo, arguments: list[tuple[str, Value]], receiver: Value | None
 ) -> dict[str, Value]:
     names = [p.arg for p in info.parameters]
-    static = any(isinstance(d.ref, str) and d.ref.endswith(".staticmethod") for d in info.decorators)
+    static = any(
+        isinstance(d.ref, str) and d.ref.endswith(".staticmethod") for d in info.decorators
+    )
     given: dict[str, Value] = {}
     position = 0
     if receiver is not None and info.owner is not None and not static and names:
@@ -85,14 +86,14 @@ def _bind_arguments(
             if name in names:
                 given[name] = value
         elif position < len(positional):
-            given[positional[position].arg] = replace(value, made_by=None) if value.made_by else value
+            given[positional[position].arg] = (
+                replace(value, made_by=None) if value.made_by else value
+            )
             position += 1
     return given
 
 
-def _follow(
-    run: Run, info: FunctionInfo, given: dict[str, Value], receiver: Value | None
-) -> Value:
+def _follow(run: Run, info: FunctionInfo, given: dict[str, Value], receiver: Value | None) -> Value:
     from analyzers.dryrun.statements import execute
 
     outer_frame, outer_state = run.frame, run.state

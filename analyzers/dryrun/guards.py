@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from analyzers.dryrun.run import Run
 from analyzers.timeline import Guard
@@ -10,6 +11,13 @@ from analyzers.timeline import Guard
 
 def classify(run: Run, test: ast.expr) -> Guard:
     """What kind of condition guards the branch."""
+    known = run.tests.get(test)
+    if known is None:
+        known = run.tests[test] = _classify(run, test)
+    return known
+
+
+def _classify(run: Run, test: ast.expr) -> Guard:
     names = run.facts.names
     words = _words(test)
     if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
@@ -55,4 +63,10 @@ def _words(test: ast.expr) -> set[str]:
 
 def _matches(words: set[str], flags: tuple[str, ...]) -> bool:
     """Whether a flag is one of the words, or one part of a word with underscores."""
-    return any(flag == word or flag in word.split("_") for word in words for flag in flags)
+    return any(word in flags or not flags_of(flags).isdisjoint(word.split("_")) for word in words)
+
+
+@cache
+def flags_of(flags: tuple[str, ...]) -> frozenset[str]:
+    """The flags as a set."""
+    return frozenset(flags)

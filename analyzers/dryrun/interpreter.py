@@ -75,5 +75,3 @@ def _loaders_moved(run: Run) -> frozenset[Span]:
         and event.source.made_by is not None
         and event.source.made_by.fact.kind == "loader"
     )
-
-

@@ -60,7 +60,13 @@ def _raw(
     packed = positional[2]
     items = packed.value.items or ()
     arguments = tuple(Argument("", packed.span, item) for item in items)
-    return positional[0].value, positional[1].value, [p.span for p in positional[:2]], arguments, stream
+    return (
+        positional[0].value,
+        positional[1].value,
+        [p.span for p in positional[:2]],
+        arguments,
+        stream,
+    )
 
 
 def _emit(

@@ -42,5 +42,3 @@ def _words(node: ast.expr) -> set[str]:
         if name:
             words.add(name.lower())
     return words
-
-

@@ -47,7 +47,7 @@ def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
         value = argument.value
         if argument.name not in ("device", "other", "") or value.kind is Kind.NONE:
             continue
-        if value.kind is Kind.LIBRARY or value.kind is Kind.TEXT and not value.known:
+        if value.kind is Kind.LIBRARY or (value.kind is Kind.TEXT and not value.known):
             continue  # a dtype
         device, sure = place_of(value)
         if device is not Device.UNKNOWN:
@@ -59,9 +59,7 @@ def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
     return None, Confidence.POSSIBLE
 
 
-def _module(
-    run: Run, node: ast.Call, operand: Value, target: Device, sure: Confidence
-) -> Value:
+def _module(run: Run, node: ast.Call, operand: Value, target: Device, sure: Confidence) -> Value:
     """A network moves in place; the name it was called through is moved too."""
     result = replace(operand, device=target, sure=operand.sure.weaker(sure))
     if isinstance(node.func, ast.Attribute):

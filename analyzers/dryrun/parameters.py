@@ -107,15 +107,24 @@ def from_name(run: Run, name: str) -> Value:
     if word in names.get("module", ()) or last in ("model", "net", "network"):
         return Value(Kind.MODULE, type=_first_of(run, "module_class"), sure=Confidence.LIKELY)
     if word in names.get("loader", ()) or last in ("loader", "dataloader"):
-        return Value(Kind.LOADER, type=_first_of(run, "loader_class"), sure=Confidence.LIKELY,
-                     element=batch(run, None))
+        return Value(
+            Kind.LOADER,
+            type=_first_of(run, "loader_class"),
+            sure=Confidence.LIKELY,
+            element=batch(run, None),
+        )
     if word in names.get("optimizer", ()):
         return Value(Kind.OPTIMIZER, type=_first_of(run, "optimizer_class"))
     if word in names.get("number", ()):
         return UNKNOWN
     if word in names.get("tensor", ()) or word in names.get("loss", ()):
-        return Value(Kind.TENSOR, type=run.tensor_class, sure=Confidence.POSSIBLE,
-                     scalar=word in names.get("loss", ()), ident=run.new_ident())
+        return Value(
+            Kind.TENSOR,
+            type=run.tensor_class,
+            sure=Confidence.POSSIBLE,
+            scalar=word in names.get("loss", ()),
+            ident=run.new_ident(),
+        )
     return UNKNOWN
 
 
@@ -125,8 +134,14 @@ def _first_of(run: Run, key: str) -> str:
 
 def batch(run: Run, pinned: bool | None) -> Value:
     """What a loader hands out: host tensors."""
-    return Value(Kind.TENSOR, type=run.tensor_class, device=Device.HOST, pinned=pinned,
-                 sure=Confidence.LIKELY, ident=run.new_ident())
+    return Value(
+        Kind.TENSOR,
+        type=run.tensor_class,
+        device=Device.HOST,
+        pinned=pinned,
+        sure=Confidence.LIKELY,
+        ident=run.new_ident(),
+    )
 
 
 def from_annotation(run: Run, node: ast.expr) -> Value | None:
@@ -150,7 +165,9 @@ def from_annotation(run: Run, node: ast.expr) -> Value | None:
 
 
 def _generic(run: Run, node: ast.Subscript) -> Value | None:
-    name = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    name = (
+        node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    )
     inner = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     if name in _WRAPPERS:
         return next((v for part in inner if (v := from_annotation(run, part)) is not None), None)

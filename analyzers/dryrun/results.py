@@ -50,9 +50,7 @@ def instance_of(run: Run, fact: Fact) -> Value:
     return Value(kind, type=fact.name, device=device, scalar=fact.scalar, ident=ident)
 
 
-def result_of(
-    run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[Argument]
-) -> Value:
+def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[Argument]) -> Value:
     """What the call gives, before its effects."""
     operands = _operands(receiver, arguments)
     gives = fact.gives or (fact.name if fact.kind else "")
@@ -139,8 +137,8 @@ def _tensor(
         filled=fact.filled,
         graph=graph,
         dtype=_dtype(fact, base, arguments),
-        strided=fact.strided == "yes" or bool(fact.view and base is not None and base.strided
-                                              and fact.strided != "no"),
+        strided=fact.strided == "yes"
+        or bool(fact.view and base is not None and base.strided and fact.strided != "no"),
     )
 
 
@@ -227,5 +225,3 @@ def dtype_name(value: Value) -> str:
     if isinstance(value.constant, str):
         return value.constant
     return ""
-
-

@@ -41,6 +41,7 @@ class Frame:
     closure: dict[str, Value] = field(default_factory=dict[str, Value])
     exits: list[State] = field(default_factory=list[State])  # states at its returns
     jumps: list[State] = field(default_factory=list[State])  # states at break and continue
+    looped: bool = False  # a loop that feeds the device has ended before this place
 
 
 @dataclass
@@ -73,6 +74,9 @@ class Run:
     next_ident: int = 0
     learning: int = 0  # inside the silent first turn of a loop
     working: set[Span] = field(default_factory=set[Span])  # loops whose body enqueues device work
+    paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
+    spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
+    tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
     imports: set[str] = field(default_factory=set[str])
     blocking_streams: set[str] = field(default_factory=set[str])
     tracks_streams: bool = False  # the file names streams or asynchronous copies
@@ -99,7 +103,10 @@ class Run:
 
     def span(self, node: ast.AST) -> Span:
         """The node's place in the text."""
-        return self.source.span(node)
+        known = self.spans.get(node)
+        if known is None:
+            known = self.spans[node] = self.source.span(node)
+        return known
 
     def place(self, node: ast.AST) -> Place:
         """Where and how often `node` is evaluated."""
@@ -132,6 +139,8 @@ class Run:
             return Heat.HOT
         if self.frame.info is None:
             return Heat.HOT if many else Heat.COLD
+        if base is Heat.UNKNOWN and self.frame.looped:
+            return Heat.COLD  # after the loop: once per epoch or per run
         return base
 
     @property
@@ -157,9 +166,13 @@ class Run:
         """Bind a name (or a dotted path) in the current scope."""
         names = self.state.names
         names[name] = value
-        prefix = name + "."
-        for path in [p for p in names if p.startswith(prefix)]:
-            del names[path]
+        root = name.partition(".")[0]
+        if root != name:
+            self.paths.add(root)
+        if root in self.paths:  # what was known of its attributes no longer holds
+            prefix = name + "."
+            for path in [p for p in names if p.startswith(prefix)]:
+                del names[path]
 
     @contextmanager
     def inside(

@@ -84,10 +84,13 @@ class State:
         """Join with the state at the end of another path."""
         mine, theirs = self.names, other.names
         if mine is not theirs:
-            for name in mine.keys() | theirs.keys():
-                a, b = mine.get(name, UNKNOWN), theirs.get(name, UNKNOWN)
+            for name, b in theirs.items():
+                a = mine.get(name)
                 if a is not b:
-                    mine[name] = join(a, b)
+                    mine[name] = join(a if a is not None else UNKNOWN, b)
+            if len(mine) != len(theirs):
+                for name in mine.keys() - theirs.keys():
+                    mine[name] = join(mine[name], UNKNOWN)
         self.order.merge(other.order)
         self.to_host.update(other.to_host)
         self.to_device.update(other.to_device)

@@ -155,6 +155,8 @@ def _loop(
         _body(run, node.body)
     run.state.merge(entry)
     run.bound_before_loop = outer_names
+    if span in run.working and not run.loops:
+        run.frame.looped = True
 
 
 def _body(run: Run, body: list[ast.stmt]) -> None:
@@ -272,4 +274,3 @@ _HANDLERS: dict[type[ast.AST], Callable[[Run, Any], bool | None]] = {
     ast.Import: imports.import_modules,
     ast.ImportFrom: imports.import_names,
 }
-

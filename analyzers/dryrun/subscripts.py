@@ -56,7 +56,9 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     gathers = False
     for part in parts:
         gathers = _one_index(run, node, base, part, written_as_list) or gathers
-    scalar = base.scalar or (bool(parts) and all(p.kind is Kind.NUMBER for p in parts) and base.flat)
+    scalar = base.scalar or (
+        bool(parts) and all(p.kind is Kind.NUMBER for p in parts) and base.flat
+    )
     if not gathers:
         strided = base.strided or _is_strided(parts)
         return replace(
@@ -87,7 +89,9 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_lis
     if part.kind is Kind.TENSOR:
         if part.dtype == "bool" and base.on_gpu and part.device is not Device.HOST:
             waits.wait(run, Reason.SHAPE, base, node)
-        elif base.on_gpu and part.device is Device.HOST and part.dtype != "bool" and not part.scalar:
+        elif (
+            base.on_gpu and part.device is Device.HOST and part.dtype != "bool" and not part.scalar
+        ):
             waits.wait(run, Reason.UPLOAD, base, node)
         return True
     if part.kind is Kind.SEQUENCE:

@@ -127,7 +127,16 @@ def join(a: Value, b: Value) -> Value:
             return weaken(_forget(other), Confidence.LIKELY)
     if a.kind is not b.kind:
         return _join_kinds(a, b)
+    if a.kind is Kind.CLOCK:
+        return b
+    if a.kind in _BY_REF and a.ref != b.ref:
+        return UNKNOWN
     return _join_fields(a, b)
+
+
+_BY_REF = frozenset(
+    {Kind.CLASS, Kind.CONTEXT, Kind.FUNCTION, Kind.KERNEL, Kind.LAUNCHER, Kind.LIBRARY, Kind.METHOD}
+)
 
 
 def _join_kinds(a: Value, b: Value) -> Value:

@@ -80,7 +80,11 @@ def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
     else:
         stop = Reading(run.place(node), run.state.work, run.state.waited)
     work = stop.work
-    if work is not None and work.order > start.place.order and stop.place.function == start.place.function:
+    if (
+        work is not None
+        and work.order > start.place.order
+        and stop.place.function == start.place.function
+    ):
         run.emit(
             Elapsed(
                 run.place(node),
