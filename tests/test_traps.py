@@ -6,12 +6,13 @@ faulty twins, so that silence is never bought by seeing nothing.
 
 from __future__ import annotations
 
-import importlib
 import textwrap
 
 import pytest
 
+from analyzers.engine import AnalysisConfig, Status, analyze
 from analyzers.finding import Confidence, Finding, Severity
+from analyzers.proof import prove
 from analyzers.rule import MARK, find_rule
 
 HEAD = """
@@ -26,8 +27,9 @@ from torch.utils.data import DataLoader, Dataset
 
 
 def analysed(text: str, path: str = "project/steps.py") -> list[Finding]:
-    analyze = importlib.import_module("analyzers.engine").analyze
-    return list(analyze(path, text).findings)
+    analysis = analyze(path, text)
+    assert analysis.status is Status.ANALYSED, analysis.reason
+    return list(analysis.findings)
 
 
 def example(code: str, head: str = HEAD) -> str:
@@ -880,3 +882,53 @@ def test_waits_are_expected_in_a_benchmark() -> None:
     """)
     said = [found.rule for found in analysed(text, "benchmarks/bench_run.py")]
     assert [code for code in said if code.startswith("GPU1")] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(
+            """
+            def fetch(a, b):
+                a, b = a.cuda(), b.cuda()
+                kept = a.to("cpu", non_blocking=True)
+                torch.cuda.synchronize()
+                return kept.numpy(), b.cpu()
+            """,
+            id="an unfinished copy is read behind the wait",
+        ),
+        pytest.param(
+            """
+            def fetch(net, images):
+                images = images.cuda()
+                side = torch.cuda.Stream()
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    scores = net(images)
+                torch.cuda.synchronize()
+                return scores.cpu()
+            """,
+            id="the copy reads what a side stream makes",
+        ),
+        pytest.param(
+            """
+            def fetch_all(chunks):
+                kept = []
+                for chunk in chunks:
+                    part = chunk.cuda().to("cpu", non_blocking=True)
+                    torch.cuda.synchronize()
+                    kept.append(part.numpy())
+                return kept
+            """,
+            id="a wait in a loop that guards a copy",
+        ),
+    ],
+)
+def test_no_proven_suggestion_takes_a_wait_away_that_something_needs(code: str) -> None:
+    text = example(code)
+    proofs = [
+        (found.rule, prove("project/steps.py", text, found, AnalysisConfig()))
+        for found in analysed(text)
+        if found.fix is not None
+    ]
+    assert [rule for rule, p in proofs if p.ok and "cuda.synchronize" not in p.text] == []
