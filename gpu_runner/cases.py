@@ -75,6 +75,16 @@ def own_cases(module: ModuleType) -> Iterator[Case]:
             yield Case(name, function, make, parameters, facts)
 
 
+def programs(module: ModuleType) -> Iterator[Case]:
+    """The `model_*` functions, which drive a model of a GPU, with their parameters."""
+    for name, function in vars(module).copy().items():
+        if name.startswith("model_") and callable(function):
+            grid: dict[str, Any] = getattr(module, "params_" + name[6:], {})
+            for values in itertools.product(*grid.values()):
+                parameters = dict(zip(grid, values))  # noqa: B905
+                yield Case(name, function, _constant(parameters), parameters)
+
+
 def _maker(setup: Callable[..., Any], parameters: dict[str, Any]) -> Callable[[int], Arguments]:
     seeded = "seed" in inspect.signature(setup).parameters
 

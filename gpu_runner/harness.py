@@ -8,8 +8,11 @@ the interpreter of the project under test.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import inspect
+import itertools
+import json
 import os
 import platform
 import sys
@@ -49,6 +52,7 @@ class Harness:
             "digest": self._digest,
             "touch": self._touch,
             "trace": self._trace,
+            "model": self._model,
         }
 
     def serve(self) -> None:
@@ -94,7 +98,7 @@ class Harness:
     def _list(self, command: Header) -> tuple[Header, bytes]:
         if command["kind"] == "pytest-benchmark":
             names = captured.names(command["file"], command["root"])
-            return {"cases": [{"name": name, "parameters": []} for name in names]}, b""
+            return {"cases": [{"name": name} for name in names]}, b""
         return {"cases": [case.described() for case in _cases(command)]}, b""
 
     def _open(self, command: Header) -> tuple[Header, bytes]:
@@ -182,7 +186,11 @@ class Harness:
             sys.setprofile(None)
             threading.setprofile(None)  # pyright: ignore[reportArgumentType]
         root = os.getcwd() + os.sep
-        return {"functions": [[f[len(root) :], n] for f, n in touched if f.startswith(root)]}, b""
+        functions: dict[str, list[int]] = {}
+        for file, line in touched:
+            if file.startswith(root):
+                functions.setdefault(file[len(root) :], []).append(line)
+        return {"functions": functions}, b""
 
     def _trace(self, command: Header) -> tuple[Header, bytes]:
         case, inputs = self._opened(), self._inputs
@@ -193,6 +201,17 @@ class Harness:
 
         return {}, traced.kineto(once, command["warm_up"], command["calls"])
 
+    def _model(self, command: Header) -> tuple[Header, bytes]:
+        """Runs one program on the stream model; everything that happened on it as JSON."""
+        from gpu_runner.model import REGION, ModelGpu
+
+        programs = cases.programs(cases.load(command["file"]))
+        case = next(itertools.islice(programs, command["index"], None))
+        gpu = ModelGpu()
+        with gpu.region(REGION):
+            case.call(gpu, **case.parameters)
+        return case.described(), json.dumps(dataclasses.asdict(gpu.finish())).encode()
+
     def _opened(self) -> cases.Case:
         if self._case is None:
             raise LookupError("no benchmark is open")
@@ -201,8 +220,8 @@ class Harness:
 
 def _cases(command: Header) -> list[cases.Case]:
     module = cases.load(command["file"])
-    reader = cases.asv_cases if command["kind"] == "asv" else cases.own_cases
-    return list(reader(module))
+    readers = {"asv": cases.asv_cases, "model": cases.programs}
+    return list(readers.get(command["kind"], cases.own_cases)(module))
 
 
 def _named(case: cases.Case, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

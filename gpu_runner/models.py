@@ -122,6 +122,7 @@ class BenchRun(Message):
     benchmarks: Annotated[tuple[BenchmarkRun, ...], Field(max_length=500)] = ()
     notes: Annotated[tuple[Sentence, ...], Field(max_length=100)] = ()
     problem: Sentence | None = None
+    offer: Text | None = None  # a ready-made benchmark file where no benchmark was found
     version: Version = 1
 
     def __post_init__(self) -> None:

@@ -76,6 +76,13 @@ class Box:
                 return str(Path(place.target) / path.relative_to(place.source))
         return str(path)
 
+    def seen_at(self, target: str) -> str:
+        """Where the code finds the place with this target; its source when nothing is boxed."""
+        for place in self.places:
+            if place.target == target:
+                return self.seen_as(place.source)
+        return target
+
     def command(self, inner: Sequence[str], capped: bool) -> list[str]:
         """The command line that runs `inner` in the box; `capped` when a control group holds it."""
         for place in self.places:

@@ -18,6 +18,7 @@ Kind = Literal["gpu_bench", "pytest-benchmark", "asv"]
 Read = Callable[[str], str | None]
 KINDS: tuple[Kind, ...] = ("gpu_bench", "pytest-benchmark", "asv")
 ROOTS = ("", "src/", "lib/", "python/")
+MODEL = "model_"  # functions of a gpu_bench file that drive the stream model
 DEEPEST = 400  # files looked at while following imports
 
 
@@ -45,15 +46,21 @@ class Selection:
     offer: str | None = None
 
 
-def discover(paths: Iterable[str], read: Read) -> tuple[Benchmark, ...]:
-    """Every benchmark of the repository, own files first."""
+def discover(paths: Iterable[str], read: Read, modelled: bool = False) -> tuple[Benchmark, ...]:
+    """Every benchmark of the repository, own files first; or the `model_*` programs instead."""
     found: list[Benchmark] = []
     for path in sorted(paths):
         kind = _kind(path)
         tree = _parsed(read(path)) if kind else None
         if kind and tree:
-            found += _in_file(kind, path, tree)
+            found += _in_file(kind, path, tree) if not modelled else _programs(kind, path, tree)
     return tuple(sorted(found, key=lambda each: KINDS.index(each.kind)))
+
+
+def _programs(kind: Kind, path: str, tree: ast.Module) -> Iterator[Benchmark]:
+    for node in tree.body if kind == "gpu_bench" else ():
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(MODEL):
+            yield Benchmark(kind, path, node.name, _target(node))
 
 
 def select(

@@ -1,0 +1,234 @@
+"""One benchmark from the gate to the last trace: correct first, then timed, then traced."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from gpu_runner.compare import difference
+from gpu_runner.conversation import Conversation
+from gpu_runner.errors import RunnerError
+from gpu_runner.gate import Subject, Tried, attempt, caching, incomparable, judged
+from gpu_runner.models import BenchmarkRun
+from gpu_runner.plain import one_line
+from gpu_runner.records import (
+    Backend,
+    Correctness,
+    Limits,
+    Process,
+    Protocol,
+    TraceSummary,
+    Variant,
+)
+from gpu_runner.rounds import TimingPass, take_rounds
+from gpu_runner.stats import order
+from gpu_runner.timing import Aside, Open, Snapshot, Taken, Timing, pace, take
+from gpu_runner.tracing import summarised, trace_once
+
+MOVED = 0.5  # share of the time saved that may turn up outside the timed part
+MOVED_NS = 2_000_000
+Tick = Callable[[str], None]
+Touched = Callable[[dict[str, list[int]]], bool]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is the same for all benchmarks of a run."""
+
+    backend: Backend
+    protocol: Protocol
+    limits: Limits
+    variants: tuple[Variant, ...]
+    open: Callable[[Variant], AbstractContextManager[Conversation]]
+    snapshot: Snapshot
+    tick: Tick
+    until: float  # on the monotonic clock
+    executes: Touched | None = None  # None: whatever the benchmark executes, it was asked for
+
+
+def measured(bench: Bench, subject: Subject) -> BenchmarkRun | None:
+    """Everything about one benchmark; None if it does not execute what was changed."""
+    blank = BenchmarkRun(
+        subject.name,
+        subject.benchmark.kind,
+        tuple((key[:300], one_line(value)) for key, value in subject.facts.parameters),
+        bench.variants,
+    )
+    try:
+        return _gated(bench, subject, blank)
+    except RunnerError as problem:
+        return replace(blank, problem=one_line(str(problem), 2000))
+
+
+def _gated(bench: Bench, subject: Subject, blank: BenchmarkRun) -> BenchmarkRun | None:
+    seeds = [secrets.randbelow(1 << 31) for _ in range(bench.protocol.seeds)]
+    tried: dict[Variant, Tried] = {}
+    failed: dict[Variant, str] = {}
+    for variant in reversed(bench.variants):  # the head first: it says what is executed
+        bench.tick(f"{subject.name}: checking {variant}")
+        try:
+            with bench.open(variant) as talk:
+                tried[variant] = attempt(talk, subject, seeds, variant is Variant.HEAD)
+        except RunnerError as problem:
+            failed[variant] = one_line(str(problem), 1500)
+            continue
+        if (
+            variant is Variant.HEAD
+            and bench.executes
+            and not bench.executes(tried[variant].touched)
+        ):
+            return None
+    if Variant.BASE in failed:
+        return replace(blank, problem=f"it does not run on the base: {failed[Variant.BASE]}")
+    base = tried[Variant.BASE]
+    checks = tuple(
+        Correctness(variant, passed=False, reason=f"it does not run: {failed[variant]}")
+        if variant in failed
+        else judged(subject, variant, tried[variant], base)
+        for variant in bench.variants
+    )
+    problem = incomparable(subject, base)
+    found = replace(blank, correctness=checks, problem=problem)
+    passed = tuple(each.variant for each in checks if each.passed)
+    if problem or Variant.BASE not in passed or len(passed) < 2:
+        return found
+    alarms = [f"{v}: {said}" for v in passed if (said := caching(tried[v], base))]
+    return _timed(bench, subject, replace(found, alarms=tuple(alarms)), passed, base)
+
+
+def _timed(
+    bench: Bench,
+    subject: Subject,
+    found: BenchmarkRun,
+    passed: tuple[Variant, ...],
+    base: Tried,
+) -> BenchmarkRun:
+    timing = Timing(
+        subject,
+        pace(base, bench.protocol, bench.backend),
+        bench.protocol,
+        together=bench.backend is not Backend.CUDA,
+        secret=secrets.token_hex(16),
+        open=_counted(bench, subject),
+        snapshot=bench.snapshot,
+    )
+    rounds = _Rounds(timing, passed)
+    try:
+        timed = take_rounds(
+            bench.protocol, passed, rounds.process, lambda: time.monotonic() < bench.until
+        )
+    except _WrongResultError as problem:
+        checks = tuple(_overruled(each, problem) for each in found.correctness)
+        return replace(found, correctness=checks)
+    checks = tuple(replace(each, checked_after_timing=each.passed) for each in found.correctness)
+    alarms = (*found.alarms, *rounds.alarms())
+    found = replace(
+        found, correctness=checks, rounds=timed.rounds, stopped=timed.stopped, alarms=alarms
+    )
+    return _traced(bench, subject, found, passed, timed)
+
+
+def _counted(bench: Bench, subject: Subject) -> Open:
+    def open_counted(variant: Variant) -> AbstractContextManager[Conversation]:
+        bench.tick(f"{subject.name}: timing {variant}")
+        return bench.open(variant)
+
+    return open_counted
+
+
+class _WrongResultError(RunnerError):
+    """The output of a timed call differs from the base's."""
+
+    def __init__(self, variant: Variant, reason: str) -> None:
+        super().__init__(reason)
+        self.variant = variant
+
+
+def _overruled(check: Correctness, problem: _WrongResultError) -> Correctness:
+    if check.variant is not problem.variant:
+        return check
+    return replace(check, passed=False, reason=f"in a timed call, {problem}")
+
+
+class _Rounds:
+    """Gives `take_rounds` one process at a time, although those of a round run together."""
+
+    def __init__(self, timing: Timing, variants: Sequence[Variant]) -> None:
+        self._timing = timing
+        self._variants = tuple(variants)
+        self._waiting: dict[Variant, Process] = {}
+        self._asides: list[dict[Variant, Aside]] = []
+
+    def process(self, variant: Variant, number: int) -> Process:
+        if not self._waiting:
+            taken = take(self._timing, number, order(self._variants, number))
+            self._check(taken)
+            self._asides.append(taken.asides)
+            self._waiting = {each.variant: each for each in taken.round.processes}
+        return self._waiting.pop(variant)
+
+    def _check(self, taken: Taken) -> None:
+        """The output of a timed call must equal the base's as well."""
+        base = taken.asides[Variant.BASE].collected
+        facts = self._timing.subject.facts
+        for variant, aside in taken.asides.items():
+            ours = aside.collected
+            if facts.checked:
+                reason = None if ours.checked else "the benchmark's own check rejects the output"
+            else:
+                reason = difference(ours.output, base.output, facts.tolerance).reason
+            if reason:
+                raise _WrongResultError(variant, reason)
+
+    def alarms(self) -> tuple[str, ...]:
+        """Time that left the timed part and turned up elsewhere, and threads left running."""
+        found: list[str] = []
+        for variant in self._variants[1:]:
+            pairs = [(each[variant], each[Variant.BASE]) for each in self._asides]
+            saved = statistics.median(base.run_ns - ours.run_ns for ours, base in pairs)
+            outside = statistics.median(_outside(ours) - _outside(base) for ours, base in pairs)
+            threads = min(ours.collected.threads - base.collected.threads for ours, base in pairs)
+            if outside > max(MOVED_NS, MOVED * saved) and saved > 0:
+                found.append(
+                    f"{variant}: {saved / 1e6:.1f} ms are saved inside the timed part, and "
+                    f"{outside / 1e6:.1f} ms more are spent outside it; work may still be running "
+                    "when the call returns"
+                )
+            elif threads > 0:
+                found.append(
+                    f"{variant}: its calls leave {threads} more threads running than the base's; "
+                    "work may still be running when the call returns"
+                )
+        return tuple(found)
+
+
+def _outside(aside: Aside) -> int:
+    return aside.prepare_ns + aside.collected.waited_ns
+
+
+def _traced(
+    bench: Bench,
+    subject: Subject,
+    found: BenchmarkRun,
+    passed: tuple[Variant, ...],
+    timed: TimingPass,
+) -> BenchmarkRun:
+    """The trace pass, on a GPU only: a CPU has no copies that could overlap."""
+    if bench.backend is not Backend.CUDA:
+        return found
+    traces: list[TraceSummary] = []
+    calls = bench.protocol.traced_calls
+    try:
+        for number in range(bench.protocol.trace_passes):
+            for variant in passed:
+                bench.tick(f"{subject.name}: tracing {variant}")
+                with bench.open(variant) as talk:
+                    packed = trace_once(talk, subject, bench.protocol, secrets.randbelow(1 << 31))
+                traces.append(summarised(packed, variant, number, timed.rounds, calls))
+    except RunnerError as problem:
+        return replace(found, traces=tuple(traces), log=one_line(f"no trace: {problem}", 2000))
+    return replace(found, traces=tuple(traces))

@@ -1,0 +1,67 @@
+"""The trace pass: separate processes, a few calls under the profiler, never a source of times."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gpu_runner.conversation import Conversation
+from gpu_runner.gate import Subject
+from gpu_runner.records import Protocol, Round, TraceSummary, Variant
+from gpu_runner.stats import samples_of
+from gpu_runner.timeline import text_timeline, track_of
+from gpu_runner.trace.metrics import DeviceMetrics, device_metrics
+from gpu_runner.trace.read import read_trace
+from gpu_runner.trace.report import device_json
+
+REGION = "gpu_bench_region"
+WARM_UP = 2
+LONGEST_TIMELINE = 16_000
+
+
+def trace_once(talk: Conversation, subject: Subject, protocol: Protocol, seed: int) -> bytes:
+    """The Kineto trace of one pass in this process."""
+    talk.open(subject.benchmark, subject.facts.name, subject.index)
+    talk.prepare([seed + index for index in range(WARM_UP + protocol.traced_calls)])
+    packed = talk.trace(WARM_UP, protocol.traced_calls)
+    talk.leave()
+    return packed
+
+
+def summarised(
+    packed: bytes, variant: Variant, number: int, rounds: Sequence[Round], calls: int
+) -> TraceSummary:
+    """The pass's numbers under the names of `hostside trace`, with its timeline."""
+    with tempfile.NamedTemporaryFile(suffix=".json.gz") as file:
+        file.write(packed)
+        file.flush()
+        trace = read_trace(Path(file.name), REGION)
+        metrics = device_metrics(trace, region=REGION)[0]
+    return summary_of(metrics, variant, number, _ratio(metrics, variant, rounds, calls))
+
+
+def summary_of(
+    metrics: DeviceMetrics, variant: Variant, number: int, wall_ratio: float | None = None
+) -> TraceSummary:
+    """One device's metrics as the record that travels in a report."""
+    numbers: dict[str, Any] = device_json(metrics)
+    known = {each.name for each in fields(TraceSummary)}
+    taken = {key: value for key, value in numbers.items() if key in known}
+    drawn = text_timeline([track_of(metrics, f"{variant}, pass {number + 1}")])
+    taken.update(variant=variant, traced_pass=number, wall_ratio=wall_ratio)
+    taken.update(timeline=drawn[:LONGEST_TIMELINE])
+    taken["kernel_copy_overlap_us"] = taken.get("kernel_copy_overlap_us") or 0.0
+    return TraceSummary(**taken)
+
+
+def _ratio(
+    metrics: DeviceMetrics, variant: Variant, rounds: Sequence[Round], calls: int
+) -> float | None:
+    """How much longer a call took under the profiler than without it."""
+    samples = samples_of(rounds, variant)
+    untraced = statistics.median(samples) if samples else 0.0
+    return metrics.region / calls / untraced if untraced else None
