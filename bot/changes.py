@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.diff import SUBMODULE, SYMLINK, Change, ChangedFile, Hunk, Patch, parse_diff, whole_file
 from bot.examine import read
@@ -55,6 +55,8 @@ def changed_files(checkout: Checkout, ends: Ends) -> tuple[ChangedFile, ...]:
     bases = _bases(checkout, entries)
     patches = _patches(checkout, ends, [e for e in readable if isinstance(heads[e.path], bytes)])
     files = [_file(entry, heads.get(entry.path), bases, patches) for entry in entries]
+    if not ends.head:
+        files = _with_conflicts(checkout, files)
     if not ends.head and not ends.staged:
         files += _untracked(checkout)
     return tuple(sorted(files, key=lambda file: file.path))
@@ -122,8 +124,6 @@ def _file(
     patches: dict[str, Patch],
 ) -> ChangedFile:
     unread = text if isinstance(text, str) else _UNREAD.get(entry.mode, "")
-    if entry.status == "U":
-        unread = "It has unresolved merge conflicts."
     hunks: tuple[Hunk, ...] = patches[entry.path].hunks if entry.path in patches else ()
     return ChangedFile(
         path=entry.path,
@@ -134,6 +134,13 @@ def _file(
         old_path=entry.old_path if entry.status == "R" else "",
         unread=unread,
     )
+
+
+def _with_conflicts(checkout: Checkout, files: list[ChangedFile]) -> list[ChangedFile]:
+    listing = checkout.run("ls-files", "--unmerged", "-z").decode("utf-8", "surrogateescape")
+    unmerged = {line.partition("\t")[2] for line in listing.split("\0")}
+    reason = "It has unresolved merge conflicts."
+    return [replace(f, text=None, unread=reason) if f.path in unmerged else f for f in files]
 
 
 def _untracked(checkout: Checkout) -> Iterator[ChangedFile]:

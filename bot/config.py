@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OWN_FILE = ".github/hostside.toml"
 PYPROJECT = "pyproject.toml"
 NEVER = "never"
+UNUSED = "GPU000"  # an unused suppression: reported by the engine itself, not by a rule
 _MENTION = re.compile(r"^\s*\[\s*(?:tool\s*\.\s*hostside|\"tool\")|^\s*tool\.hostside", re.M)
 
 
@@ -125,6 +126,9 @@ def codes(names: list[str] | tuple[str, ...], where: str) -> frozenset[str]:
 
     found: set[str] = set()
     for name in (part.strip() for text in names for part in text.split(",")):
+        if name.lower() in (UNUSED.lower(), "unused-suppression"):
+            found.add(UNUSED)
+            continue
         exact = find_rule(name)
         prefixed = {r.code for r in all_rules() if name and r.code.startswith(name.upper())}
         if exact is None and not prefixed and name.upper() != "ALL":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unidiff import constants, errors
 from unidiff import patch as parsed
@@ -110,7 +110,11 @@ def touched(added: frozenset[int], span: Span, related: Iterable[Related] = ()) 
 
 def parse_diff(text: str) -> tuple[Patch, ...]:
     """The patches of a unified diff, in its order."""
-    return tuple(patch for part in _split(text) for patch in _parse(part))
+    return tuple(
+        patch
+        for part in _split(text)
+        for patch in (_parse_git(part) if part.startswith("diff --git ") else _parse(part))
+    )
 
 
 def parse_patch(path: str, patch: str, old_path: str = "") -> Patch:
@@ -127,12 +131,59 @@ def _split(text: str) -> Iterator[str]:
     # Inside a hunk every line starts with a sign, so this cannot cut one. Split, so that one
     # file's oddity does not cost the others.
     starts = [match.start() for match in re.finditer(r"(?m)^diff --git ", text)]
-    if not starts:
-        if text.strip():
-            yield text
-        return
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    if not starts and text.strip():
+        yield text
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
         yield text[start:end]
+
+
+_GIT_HEADER = re.compile(r"diff --git (.*)\n")
+_SIDES = (
+    (re.compile(r"(?m)^(?:rename|copy) from (.*)$"), re.compile(r"(?m)^--- (.*)$")),
+    (re.compile(r"(?m)^(?:rename|copy) to (.*)$"), re.compile(r"(?m)^\+\+\+ (.*)$")),
+)
+
+
+def _parse_git(text: str) -> Iterator[Patch]:
+    """The patch below one `diff --git` line.
+
+    A name with ` b/` in it leaves that line ambiguous, so names are read from the lines that hold
+    only one, and unidiff gets to see a plain name in their place.
+    """
+    body = re.search(r"(?m)^@@ ", text)
+    head = text[: body.start()] if body else text
+    old, new = (_side_name(head, patterns) for patterns in _SIDES)
+    both = _name(_half(head))
+    plain = _GIT_HEADER.sub("diff --git a/name b/name\n", head, count=1)
+    plain = re.sub(r"(?m)^(--- |\+\+\+ )(?!/dev/null).*$", _plain_name, plain)
+    plain = re.sub(r"(?m)^Binary files .*$", "Binary files a/name and b/name differ", plain)
+    for patch in _parse(plain + text[len(head) :]):
+        old_path, path = old or both, new or both
+        if patch.change is Change.DELETED:
+            yield replace(patch, path=old_path, old_path=old_path)
+        elif patch.change is Change.ADDED:
+            yield replace(patch, path=path, old_path=path)
+        else:
+            change = Change.MODIFIED if old_path == path else Change.RENAMED
+            yield replace(patch, path=path, old_path=old_path, change=change)
+
+
+def _side_name(head: str, patterns: tuple[re.Pattern[str], re.Pattern[str]]) -> str:
+    renamed, header = (pattern.search(head) for pattern in patterns)
+    if renamed:
+        return unquote(renamed[1])
+    return _name(header[1]) if header and header[1] != "/dev/null" else ""
+
+
+def _plain_name(match: re.Match[str]) -> str:
+    return f"{match[1]}{'a' if match[1].startswith('-') else 'b'}/name"
+
+
+def _half(head: str) -> str:
+    """The first of the two names, which are the same, behind `diff --git`."""
+    match = _GIT_HEADER.match(head)
+    names = match[1] if match else ""
+    return names[: len(names) // 2]
 
 
 def _parse(text: str) -> Iterator[Patch]:

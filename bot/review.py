@@ -201,6 +201,8 @@ def assemble(
 
 def _reported(item: Item, config: RepoConfig) -> bool:
     finding = item.finding
+    if finding.rule in config.ignore:
+        return False
     return finding.severity.rank <= config.severity.rank and finding.objective in config.objectives
 
 
