@@ -99,10 +99,17 @@ class ModelGpu:
         self._call("cudaLaunchKernel", self._issue(Work.KERNEL, stream, nanoseconds, name=name))
 
     def copy(
-        self, work: Work, size: int, memory: Memory, stream: int = LEGACY, wait: bool = False
+        self,
+        work: Work,
+        size: int,
+        memory: Memory,
+        stream: int = LEGACY,
+        *,
+        wait: bool = False,
+        nanoseconds: int | None = None,
     ) -> None:
         """Copy between host and device; waits if asked to, or if the memory is pageable."""
-        length = self.hardware.copy_ns(size, memory)
+        length = self.hardware.copy_ns(size, memory) if nanoseconds is None else nanoseconds
         issued = self._issue(work, stream, length, size=size, memory=memory)
         blocks = wait or memory == Memory.PAGEABLE
         self._call("cudaMemcpy" if wait else "cudaMemcpyAsync", issued, blocks)
@@ -120,6 +127,10 @@ class ModelGpu:
     def record(self, stream: int = LEGACY) -> Event:
         """An event after everything the stream has been given so far."""
         return Event(self._marker("cudaEventRecord", stream))
+
+    def latest(self, stream: int = LEGACY) -> Event | None:
+        """The stream's latest work as an event, without putting anything into the stream."""
+        return Event(self._tails[stream]) if stream in self._tails else None
 
     def wait_event(self, event: Event, stream: int = LEGACY) -> None:
         """Later work of the stream waits for the event; the host does not."""

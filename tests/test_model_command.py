@@ -54,6 +54,17 @@ def test_traces_are_written_for_the_trace_command(
     assert trace.modelled
 
 
+def test_a_trace_is_replayed_with_pinned_copies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("--traces", str(tmp_path)) == 0
+    capsys.readouterr()
+    assert call(str(tmp_path / "per-image.json"), "--pinned", "50") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("What if, modelled and not measured:")
+    assert "pinned at 50 GB/s" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -62,6 +73,7 @@ def test_traces_are_written_for_the_trace_command(
         pytest.param(("--device-memory", "-1"), "--device-memory must be", id="negative"),
         pytest.param(("--images", "0"), "--images must be 1 to 1000; got 0", id="no image"),
         pytest.param(("--images", "100000"), "--images must be", id="too many"),
+        pytest.param(("missing.json",), "missing.json cannot be opened", id="no such trace"),
         pytest.param(("--traces", "/dev/null/x"), "cannot write traces to", id="no such place"),
     ],
 )
