@@ -81,7 +81,7 @@ def describe(found: WhatIf) -> str:
         return f"{start}. That is too far off to say what pinned copies would change."
     before, after = summary(found.replayed), summary(found.changed)
     return (
-        f"{start}.\nWith every pageable copy pinned at {found.rate:g} GB/s and no upload waited for: "
+        f"{start}.\nWith every pageable copy pinned at {found.rate:g} GB/s, no upload waited for: "
         f"{found.changed.wall_ns / 1e6:.2f} ms; overlap {_overlap(before)} before, "
         f"{_overlap(after)} after; host waits {before.host_sync_us / 1000:.2f} ms before, "
         f"{after.host_sync_us / 1000:.2f} ms after."
