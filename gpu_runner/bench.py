@@ -135,7 +135,11 @@ class _Run:
             self.found.backend,  # pyright: ignore[reportArgumentType]  (never `auto`)
             self.date,
             self._seconds(),
-            Environment(platform.python_version(), one_line(platform.platform(), 300)),
+            Environment(
+                platform.python_version(),
+                one_line(platform.platform(), 300),
+                sandbox=self.workshop.isolation.value,
+            ),
             self.found.device,
             notes=notes,
         )

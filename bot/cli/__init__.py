@@ -22,6 +22,8 @@ COMMANDS = {
     "rules": "list the rules",
     "config": "check the configuration",
     "trace": "measure copy/compute overlap, idle time and waits in a GPU trace",
+    "bench": "compare the speed of two commits, with correctness first",
+    "doctor": "say what works on this machine for measuring, and what to do about the rest",
     "demo": "review the bundled example change",
 }
 
