@@ -58,7 +58,7 @@ def _class_attribute(run: Run, info: ClassInfo, statement: ast.stmt) -> None:
             if isinstance(target, ast.Name):
                 info.attributes[target.id] = value
     elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        from analyzers.dryrun.functions import from_annotation
+        from analyzers.dryrun.parameters import from_annotation
 
         value = from_annotation(run, statement.annotation)
         if value is not None:

@@ -38,12 +38,11 @@ def call_local(
         info.called_at.append(run.heat())
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
-    key = (tuple(sorted(given.items(), key=lambda item: item[0])), run.state.grad, run.stream_name)
-    try:
-        known = info.memo.get(key)
-    except TypeError:  # an argument that cannot be hashed
+    if info.ordering:  # what it does depends on what is under way
         return _follow(run, info, given, receiver)
-    if isinstance(known, tuple) and not run.tracks_streams:
+    key = (tuple((name, given[name].likeness) for name in sorted(given)), run.state.grad)
+    known = info.memo.get(key)
+    if isinstance(known, tuple):
         result, worked, waited = known
         if worked is not None:
             run.state.work = replace(worked, order=run.tick())

@@ -30,6 +30,7 @@ class FunctionInfo:
     closure: dict[str, Value] = field(default_factory=dict[str, Value])
     memo: dict[object, object] = field(default_factory=dict[object, object])
     kernel: bool = False
+    ordering: bool = False  # it, or what it calls, deals with streams or asynchronous copies
     described: Function | None = None
 
     @property
@@ -76,6 +77,17 @@ class Scan:
     functions: dict[ast.AST, FunctionInfo] = field(default_factory=dict[ast.AST, FunctionInfo])
     classes: dict[ast.AST, ClassInfo] = field(default_factory=dict[ast.AST, ClassInfo])
     module_backward: set[str] = field(default_factory=set[str])
+
+    def mark_ordering(self) -> None:
+        """Mark what deals with streams, and everything that calls it by name."""
+        marked = {info.name for info in self.functions.values() if info.ordering}
+        changed = bool(marked)
+        while changed:
+            changed = False
+            for info in self.functions.values():
+                if not info.ordering and not marked.isdisjoint(info.calls):
+                    info.ordering = changed = True
+                    marked.add(info.name)
 
     def callers_first(self) -> list[FunctionInfo]:
         """The functions, each after those that call it where there is no cycle."""
@@ -141,11 +153,23 @@ def scan(tree: ast.Module) -> Scan:
             _note_call(node, function, result)
         children = [(c, function, owner, prefix) for c in ast.iter_child_nodes(node)]
         stack.extend(reversed(children))
+    result.mark_ordering()
     return result
 
 
+# Words of attributes and keywords that show that a function cares about the order of device work.
+_ORDERING = frozenset(
+    {"non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
+    | {"current_stream", "default_stream", "Stream", "copy_to_host", "set_stream", "async_op"}
+)
+
+
 def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
-    if function is not None and type(node.value) is ast.Name:
+    if function is None:
+        return
+    if node.attr in _ORDERING:
+        function.ordering = True
+    if type(node.value) is ast.Name:
         function.attributes.setdefault(node.value.id, set()).add(node.attr)
 
 
@@ -159,6 +183,8 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 target.add(dotted(part))
         if function is not None:
             function.calls.add(callee.attr)
+            if any(keyword.arg in _ORDERING for keyword in node.keywords):
+                function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:
         function.calls.add(callee.id)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analyzers.dryrun import accumulate, classes, functions, imports, loops
+from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.contexts import entered
 from analyzers.dryrun.expressions import combine, operator_text, truth
@@ -53,7 +53,7 @@ def _annotated(run: Run, node: ast.AnnAssign) -> None:
     if node.value is not None:
         value = run.evaluate(node.value)
         if value.kind is Kind.UNKNOWN:
-            value = functions.from_annotation(run, node.annotation) or value
+            value = parameters.from_annotation(run, node.annotation) or value
         assign(run, node.target, value)
 
 

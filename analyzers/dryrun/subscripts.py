@@ -15,6 +15,7 @@ from analyzers.dryrun.values import (
     Kind,
     Value,
     element_of,
+    weaken,
 )
 from analyzers.dryrun.work import enqueue, host_reads
 from analyzers.timeline import Reason
@@ -56,9 +57,10 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     gathers = False
     for part in parts:
         gathers = _one_index(run, node, base, part, written_as_list) or gathers
-    scalar = base.scalar or (
-        bool(parts) and all(p.kind is Kind.NUMBER for p in parts) and base.flat
-    )
+    numbers = bool(parts) and all(p.kind is Kind.NUMBER for p in parts)
+    scalar = base.scalar or (numbers and base.flat)
+    if numbers and base.on_gpu and _element(run, node, base, "__getitem__"):
+        return NUMBER
     if not gathers:
         strided = base.strided or _is_strided(parts)
         return replace(
@@ -79,6 +81,15 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     return result
 
 
+def _element(run: Run, node: ast.AST, base: Value, method: str) -> bool:
+    """Whether the array's class hands over single elements; then the host waits for this one."""
+    fact = run.facts.table.get(f"{base.type}.{method}")
+    if fact is None or not (fact.waits or fact.work):
+        return False
+    waits.wait(run, Reason.ELEMENT, base, node)
+    return bool(fact.waits)
+
+
 def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_list: bool) -> bool:
     """Whether this index gathers (copies) instead of viewing."""
     if part.type == "slice":
@@ -92,13 +103,16 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_lis
         elif (
             base.on_gpu and part.device is Device.HOST and part.dtype != "bool" and not part.scalar
         ):
-            waits.wait(run, Reason.UPLOAD, base, node)
+            waits.wait(run, Reason.GATHER, weaken(base, part.sure), node)
         return True
     if part.kind is Kind.SEQUENCE:
-        if base.on_gpu and written_as_list:
-            waits.wait(run, Reason.UPLOAD, base, node)
+        if base.on_gpu and (written_as_list or part.type in _LISTS):
+            waits.wait(run, Reason.GATHER, base, node)
         return True
     return False
+
+
+_LISTS = ("", "builtins.list")
 
 
 def _is_strided(parts: tuple[Value, ...]) -> bool:
@@ -128,9 +142,11 @@ def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Valu
                     if bound.on_gpu:
                         waits.wait(run, Reason.INDEX, bound, node)
         if masked and value.on_gpu and value.scalar:
-            waits.wait(run, Reason.SCALAR, value, node)
+            waits.wait(run, Reason.STORE, value, node)
         elif indexed and value.kind is Kind.NUMBER:
-            waits.wait(run, Reason.UPLOAD, base, node)
+            waits.wait(run, Reason.STORE, base, node)
+        elif all(p.kind is Kind.NUMBER for p in indices(index)):
+            _element(run, node, base, "__setitem__")
         enqueue(run, node, (value, *indices(index)), base)
     else:
         host_writes(run, base, node)

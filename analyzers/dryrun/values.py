@@ -86,6 +86,23 @@ class Value:
         return self.device is Device.HOST or self.kind in HOST_KINDS
 
     @property
+    def likeness(self) -> tuple[object, ...]:
+        """What a function may tell from the value: equal for values that it treats alike."""
+        inner = self.items if self.items is not None else (self.element,)
+        constant = self.constant if isinstance(self.constant, str | int | float) else None
+        return (
+            self.kind,
+            self.type,
+            self.device,
+            self.sure,
+            (self.scalar, self.flat, self.graph, self.fresh, self.pinned, self.strided),
+            self.dtype,
+            (type(constant), constant),
+            id(self.ref) if self.ref is not None else 0,
+            tuple(i.likeness if i is not None else None for i in inner[:4]),
+        )
+
+    @property
     def known(self) -> bool:
         """Whether its constant is known."""
         return self.constant is not MISSING
