@@ -160,7 +160,10 @@ class Reason(enum.Enum):
     COPY = "copy"  # .cpu(), .numpy(), tolist()
     SHAPE = "shape"  # the size of the result depends on the data
     UPLOAD = "upload"  # host data sent to the device
-    INDEX = "index"  # a slice bound or index that lives on the other side
+    INDEX = "index"  # a slice bound or a list's index that lives on the device
+    GATHER = "gather"  # host numbers index a device tensor
+    STORE = "store"  # a number goes through an index on the device, or a device scalar through a mask
+    ELEMENT = "element"  # one element of a device array is read or written by the host
     ITERATE = "iterate"  # range(t), [x] * t
 
 

@@ -59,7 +59,8 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
         gathers = _one_index(run, node, base, part, written_as_list) or gathers
     numbers = bool(parts) and all(p.kind is Kind.NUMBER for p in parts)
     scalar = base.scalar or (numbers and base.flat)
-    if numbers and base.on_gpu and _element(run, node, base, "__getitem__"):
+    single = numbers and (base.flat or len(parts) > 1)  # of a matrix, one index gives a row
+    if single and base.on_gpu and _element(run, node, base, "__getitem__"):
         return NUMBER
     if not gathers:
         strided = base.strided or _is_strided(parts)
@@ -84,10 +85,10 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
 def _element(run: Run, node: ast.AST, base: Value, method: str) -> bool:
     """Whether the array's class hands over single elements; then the host waits for this one."""
     fact = run.facts.table.get(f"{base.type}.{method}")
-    if fact is None or not (fact.waits or fact.work):
-        return False
-    waits.wait(run, Reason.ELEMENT, base, node)
-    return bool(fact.waits)
+    if fact is not None and (fact.waits or fact.work):
+        waits.wait(run, Reason.ELEMENT, base, node)
+        return True
+    return False
 
 
 def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_list: bool) -> bool:

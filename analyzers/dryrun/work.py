@@ -9,9 +9,9 @@ from dataclasses import replace
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work, Written
 from analyzers.dryrun.streams import DEFAULT
-from analyzers.dryrun.values import MISSING, Device, Kind, Value
+from analyzers.dryrun.values import MISSING, NUMBER, Device, Kind, Value
 from analyzers.finding import Confidence
-from analyzers.timeline import Call, CrossStream, HostRead, HostWrite
+from analyzers.timeline import Call, CrossStream, HostRead, HostWrite, Reason
 
 
 def enqueue(
@@ -107,6 +107,8 @@ def host_writes(run: Run, value: Value, node: ast.AST) -> None:
 def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:
     """The result of an operator over tensors (and numbers)."""
     tensors = [o for o in operands if o.kind is Kind.TENSOR]
+    if any(_computes_on_host(run, tensor, node) for tensor in tensors):
+        return NUMBER
     device, sure = device_of_inputs(operands)
     first = next((t for t in tensors if t.device is device), tensors[0])
     result = replace(
@@ -131,6 +133,16 @@ def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:
     if device is Device.GPU:
         enqueue(run, node, tensors, result)
     return result
+
+
+def _computes_on_host(run: Run, value: Value, node: ast.AST) -> bool:
+    """An array whose class has no arithmetic: what takes part is one element, fetched."""
+    if not value.on_gpu or f"{value.type}.__getitem__" not in run.facts.table:
+        return False
+    from analyzers.dryrun.waits import wait
+
+    wait(run, Reason.ELEMENT, value, node)
+    return True
 
 
 def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
