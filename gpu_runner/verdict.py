@@ -219,9 +219,10 @@ def overlap_of(benchmark: BenchmarkRun, variant: Variant) -> Overlap:
     if not shares or not ceilings:
         return blank
     low, high, top = min(shares), max(shares), max(ceilings)
+    span = f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
     return replace(
         blank,
-        because=f"overlap {low:.1f} to {high:.1f} % of a possible {top:.1f} %",
+        because=f"overlap {span} % of a possible {top:.1f} %",
         low_percent=low,
         high_percent=high,
         ceiling_low_percent=min(ceilings),

@@ -58,9 +58,9 @@ def test_the_founding_example_goes_from_request_to_report() -> None:
     assert whole.suggestion_headline == Verdict.FASTER
     said = {each.variant: each.because for each in whole.overlaps}
     assert said == {
-        BASE: "overlap 0.0 to 0.0 % of a possible 0.8 %",
-        HEAD: "overlap 0.4 to 0.4 % of a possible 0.5 %",
-        SUGGESTION: "overlap 4.4 to 4.4 % of a possible 4.4 %",
+        BASE: "overlap 0.0 % of a possible 0.8 %",
+        HEAD: "overlap 0.4 % of a possible 0.5 %",
+        SUGGESTION: "overlap 4.4 % of a possible 4.4 %",
     }
 
 
