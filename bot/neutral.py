@@ -12,6 +12,8 @@ _ACTIVE = re.compile(r"([\\*_\[\]!|~#])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # A word joiner keeps an address readable and stops it from calling anybody.
 _CALL = re.compile(r"@(?=[\w-])")
+_ISSUE = re.compile(r"#(?=\d)")
+_BLOCK = re.compile(r"^(\d*)([-+=.)])")  # what starts a list or underlines a heading
 _LINK = re.compile(r"(?i)\b(https?|ftp)://|\bwww\.")
 
 
@@ -22,20 +24,20 @@ def visible(text: str) -> str:
 
 def prose(text: str) -> str:
     """A sentence for Markdown: its code spans stay, everything else is plain text."""
-    text = visible(text).replace("\r", " ").replace("\n", " ")
+    text = " ".join(visible(text).split())
     parts: list[str] = []
     end = 0
     for match in _SPAN.finditer(text):
         parts += [_plain(text[end : match.start()]), code(match[2])]
         end = match.end()
-    return "".join([*parts, _plain(text[end:])])
+    return _BLOCK.sub(r"\1\\\2", "".join([*parts, _plain(text[end:])]))
 
 
 def _plain(text: str) -> str:
     text = "".join(_ENTITIES.get(character, character) for character in text)
     text = _ACTIVE.sub(r"\\\1", text.replace("`", "&#96;"))
     text = _LINK.sub(lambda match: match[0].replace("/", "&#47;").replace(".", "&#46;"), text)
-    return _CALL.sub("@\u2060", text)
+    return _ISSUE.sub("#\u2060", _CALL.sub("@\u2060", text))
 
 
 def markup(text: str) -> str:
@@ -50,7 +52,8 @@ def markup(text: str) -> str:
 
 
 def _calm(text: str) -> str:
-    return _CALL.sub("@\u2060", html.escape(text))
+    calm = _ISSUE.sub("#\u2060", _CALL.sub("@\u2060", text))
+    return html.escape(calm)
 
 
 def code(text: str) -> str:

@@ -28,10 +28,9 @@ def counted_files(review: Review) -> str:
     states = Counter(file.status for file in review.files)
     missed = len(unjudged(review))
     harmless = states["skipped"] + states["failed"] - missed
-    parts = [
-        f"{plural(states['analysed'], 'file')} analysed",
-        f"{plural(harmless, 'file')} without GPU code to judge",
-    ]
+    parts = [f"{plural(states['analysed'], 'file')} analysed"]
+    if harmless:
+        parts.append(f"{plural(harmless, 'file')} without GPU code to judge")
     if missed:
         parts.append(f"{plural(missed, 'file')} not judged")
     return f"{'; '.join(parts)}."
