@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 
 from analyzers.dryrun import effects, moves, waits
-from analyzers.dryrun.parameters import tensor
-from analyzers.dryrun.results import result_of
+from analyzers.dryrun.parameters import batch, tensor
+from analyzers.dryrun.results import pinned_by, result_of
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import device_of_inputs, enqueue, host_reads, host_writes, parts
@@ -61,6 +61,8 @@ def known_call(
         _touch_host(run, node, fact, call, operands)
     if fact.work and not fact.moves:
         _work(run, node, call, operands, result)
+    if result.kind is Kind.LOADER and fact.kind == "loader":
+        result = _loader(run, call, result)
     changed = effects.effect(run, node, call, result)
     result = changed if changed is not None else result
     if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL):
@@ -68,6 +70,13 @@ def known_call(
     if _worth_recording(fact, operands, result):
         run.emit(Called(call.place, call))
     return result
+
+
+def _loader(run: Run, call: Call, result: Value) -> Value:
+    """A loader, and the host batches it hands out: pinned when it was told so."""
+    pinned = pinned_by(call.fact, None, call.arguments)
+    handed = replace(batch(run, pinned), made_by=call)
+    return replace(result, pinned=pinned, element=handed)
 
 
 def _worth_recording(fact: Fact, operands: list[Value], result: Value) -> bool:

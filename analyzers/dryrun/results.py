@@ -132,7 +132,7 @@ def _tensor(
         ident=base.ident if shares and base is not None else run.new_ident(),
         scalar=_scalar(fact, receiver, arguments, operands),
         flat=_flat(fact, base, arguments),
-        pinned=_pinned(fact, base, arguments),
+        pinned=pinned_by(fact, base, arguments),
         fresh=fact.fresh,
         filled=fact.filled,
         graph=graph,
@@ -196,7 +196,8 @@ def _flat(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> bool
     return base is not None and base.flat and not fact.reduces and not arguments
 
 
-def _pinned(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> bool | None:
+def pinned_by(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> bool | None:
+    """Whether the memory is page-locked; None when that is not known."""
     if fact.pins == "always":
         return True
     if fact.pins:

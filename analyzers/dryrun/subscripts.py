@@ -51,6 +51,8 @@ def indices(index: Value) -> tuple[Value, ...]:
 
 
 def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
+    if index.kind is Kind.TEXT:  # a batch that is a mapping of tensors
+        return replace(base, scalar=False, constant=MISSING)
     host_reads(run, base, node)
     written_as_list = isinstance(node.slice, ast.List | ast.ListComp)
     parts = (index,) if written_as_list else indices(index)
