@@ -227,7 +227,7 @@ class _Leveller:
         return "tuple" if not other or any(other in code for code in codes) else quote
 
     def tuple_of(self, start: int, end: int) -> None:
-        """The expressions of an f-string as a tuple in its place."""
+        """The expressions of an f-string as parts of a tuple, without its brackets."""
         self.tupled.add(start)
         for field in self.fields(start, end):
             last = self.tokens[field.code_end - 1]
@@ -240,28 +240,24 @@ class _Leveller:
         for number in self.own(start, end):
             if self.tokens[number].kind in {Kind.F_TEXT, Kind.F_CONVERSION}:
                 self.blank(self.tokens[number].start, self.tokens[number].end)
-        for number in (start, end):
-            self.blank(self.tokens[number].start, self.tokens[number].end)
-        self.out[self.tokens[start].start] = "("
-        self.out[self.tokens[end].end - 1] = ")"
 
     def adjacent(self, number: int) -> None:
-        """A string beside a tuple becomes a tuple as well: `f"…" "b"` reads `(…) ( )`, a call."""
+        """Strings beside a tuple become part of it."""
         if number and self.tokens[number - 1].kind in {Kind.STRING, Kind.F_END}:
             return
-        run: list[int] = []
+        run: list[tuple[int, int]] = []
         while number < len(self.tokens) and self.tokens[number].kind in _STRINGS:
-            run.append(number)
-            number = self.partner.get(number, number) + 1
-        if self.tupled.isdisjoint(run):
+            run.append((number, self.partner.get(number, number)))
+            number = run[-1][1] + 1
+        if self.tupled.isdisjoint(start for start, _ in run):
             return
-        for member in run:
-            if member in self.partner and member not in self.tupled:
-                self.tuple_of(member, self.partner[member])
-            elif member not in self.partner:
-                start, end = self.tokens[member].start, self.tokens[member].end
-                self.blank(start, end)
-                self.out[start], self.out[end - 1] = "(", ")"
+        for start, end in run:
+            if start < end and start not in self.tupled:
+                self.tuple_of(start, end)
+            for member in (start, end):
+                self.blank(self.tokens[member].start, self.tokens[member].end)
+        self.out[self.tokens[run[0][0]].start] = "("
+        self.out[self.tokens[run[-1][1]].end - 1] = ")"
 
     def blank(self, start: int, end: int) -> None:
         self.out[start:end] = _NOT_LINE_END.sub(" ", "".join(self.out[start:end]))
