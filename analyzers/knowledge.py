@@ -21,7 +21,8 @@ class Fact:
 
     Words for `device`: "host", "gpu", "receiver", "inputs" (GPU as soon as one input is), "argument"
     (the `device` argument decides; without one the host, or `default_device`).
-    Words for `waits`: "device", "stream", "event", "scalar", "copy", "shape", "format", "upload".
+    Words for `waits`: "device", "stream", "event", "scalar", "condition", "copy",
+    "shape", "format", "upload".
     """
 
     name: str = ""

@@ -16,6 +16,7 @@ from analyzers.knowledge import Fact
 from analyzers.timeline import Argument, Call, Called, Reason
 
 _REASONS = {
+    "condition": Reason.CONDITION,
     "scalar": Reason.SCALAR,
     "copy": Reason.COPY,
     "shape": Reason.SHAPE,
@@ -140,7 +141,7 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
     fact = call.fact
     if any(call.has(name) for name in fact.waits_unless):
         return
-    if fact.waits_if and not any(call.has(name) for name in fact.waits_if):
+    if fact.waits_if and not any(_asks(call.argument(name)) for name in fact.waits_if):
         return
     explicit = _EXPLICIT.get(fact.waits)
     if explicit is not None:
@@ -156,6 +157,14 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
                 waits.wait(run, reason, part, node, call)
                 if reason is not Reason.FORMAT:
                     return  # one wait covers all operands
+
+
+def _asks(argument: Argument | None) -> bool:
+    """Whether the argument is True or a tensor, as far as is known."""
+    if argument is None:
+        return False
+    value = argument.value
+    return value.constant is True or value.kind is Kind.TENSOR
 
 
 def _depends(fact: Fact, part: Value, operands: list[Value]) -> bool:
