@@ -133,7 +133,7 @@ def mermaid_timeline(tracks: Sequence[Track]) -> str:
         f"  tickInterval {_round_tick(tick)}millisecond",
     ]
     for number, track in enumerate(tracks):
-        for lane in track.lanes:
+        for lane in filter(lambda lane: lane.busy, track.lanes):
             name = lane.name if len(tracks) == 1 else f"{lane.name} {number + 1}"
             lines.append(f"  section {name}")
             for start, end in coalesced(lane.busy, MERMAID_BARS):

@@ -35,7 +35,7 @@ h3{font-size:14px;margin:22px 0 8px;color:var(--mut);font-weight:600}p{margin:4p
 .mut{color:var(--mut)}.lead{font-size:17px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:16px 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px}
-.tile b{display:block;font-size:21px;font-variant-numeric:tabular-nums}
+.tile b{display:block;font-size:20px;font-variant-numeric:tabular-nums}
 .tile span{color:var(--mut);font-size:13px}
 .meter{position:relative;height:6px;border-radius:3px;background:var(--i);margin-top:9px}
 .meter i{position:absolute;left:0;top:0;bottom:0;border-radius:3px}
@@ -129,7 +129,8 @@ def _percent(number: float | None) -> str:
 
 
 def _tile(values: Sequence[str], words: str, more: str = "") -> str:
-    shown = " → ".join(dict.fromkeys(values))
+    # The arrow may begin a new line, a unit may not.
+    shown = " → ".join(value.replace(" ", "\u00a0") for value in dict.fromkeys(values))
     return f'<div class="tile"><b>{escape(shown)}</b><span>{escape(words)}</span>{more}</div>'
 
 

@@ -130,6 +130,8 @@ def value(row: Row, number: float | None) -> str:
 
 def duration(microseconds: float) -> str:
     """A time in the unit that suits it, three decimals."""
+    if not microseconds:
+        return "0 µs"
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if abs(microseconds) >= size:
             return f"{microseconds / size:,.3f} {unit}"

@@ -18,7 +18,8 @@ from gpu_runner.errors import FormatError
 from gpu_runner.trace import names
 from gpu_runner.trace.collect import LATEST, Collector, FullError
 from gpu_runner.trace.events import KINETO, Annotation, GpuEvent, HostCall, Kind, Trace
-from gpu_runner.trace.json_events import Arguments, Event, EventFile
+from gpu_runner.trace.json_events import EventFile
+from gpu_runner.trace.json_loose import Arguments, Event
 from gpu_runner.trace.source import Source
 
 KERNEL, COPY, MEMSET, CALL, RANGE, GPU_RANGE, OVERHEAD = range(7)

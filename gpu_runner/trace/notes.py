@@ -52,7 +52,7 @@ def _about_file(trace: Trace) -> Iterator[str]:
             "with `--cuda-graph-trace=node`."
         )
     if trace.resolution > 1 and trace.events:
-        yield "Times are rounded to 1 us, so each boundary may be off by as much."
+        yield "Times are rounded to 1 µs, so each boundary may be off by as much."
 
 
 def _about_device(trace: Trace, device: DeviceMetrics) -> Iterator[str]:

@@ -104,7 +104,10 @@ def _read(tables: Tables, collector: Collector) -> None:
     for number, name in tables.rows("TARGET_INFO_GPU", ("id", "name")):
         if name is not None and whole(number) >= 0:
             collector.device_names[whole(number)] = collector.name(name)
-    defaults = _default_streams(tables)
+    try:
+        defaults = _default_streams(tables)
+    except sqlite3.DatabaseError:  # damaged: what can be read of the events is worth more
+        defaults = {}
     for place, event in chain(_kernels(tables, collector), _copies(tables), _memsets(tables)):
         collector.gpu(
             event._replace(

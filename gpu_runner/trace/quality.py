@@ -45,7 +45,9 @@ def cleaned(events: Iterable[GpuEvent]) -> Cleaned:
     Small overlaps on one stream are real (dependent launches on Blackwell, jitter on Volta): they
     are counted and left alone. The branches of a graph may share a stream number, so they too.
     """
-    ordered = sorted(events, key=lambda event: (event.process, event.stream, event.start))
+    ordered = sorted(
+        events, key=lambda event: (event.process, event.stream, event.start, event.end)
+    )
     solid = [event for event in ordered if event.end > event.start]
     overlaps = clipped = 0
     for index, (event, after) in enumerate(pairwise(solid)):
