@@ -6,6 +6,7 @@ or outlives its time limit costs one result, which says so; everybody else's wor
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -27,6 +28,7 @@ TIME_LIMIT = 15.0  # seconds for one file; the analysis keeps itself to less
 MEMORY_LIMIT = 3 << 30  # bytes of address space for one child
 LARGEST_BATCH = 48
 _TICK = 0.25
+_GRACE = 2.0  # seconds until a child ends itself that nobody ended
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,10 @@ class _Worker(Generic[J, R]):
 
     def trouble(self) -> str:
         """Why its batch will never be finished, or an empty string."""
-        if self.dead:
+        late = self.batch and time.monotonic() - self.at[1] > self.task.time_limit
+        if self.dead and not late:
             return "Its analysis crashed."
-        if self.batch and time.monotonic() - self.at[1] > self.task.time_limit:
+        if late:
             return f"Its analysis took longer than {self.task.time_limit:g} seconds."
         return ""
 
@@ -160,6 +163,7 @@ def _serve(
 ) -> None:
     """The child's life: batches in, results out, until the pipe closes."""
     other_end.close()  # or it would never see its parent go
+    faulthandler.disable()  # a crash is reported by the parent, in one sentence
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, MEMORY_LIMIT)
@@ -172,7 +176,10 @@ def _serve(
         sent = time.monotonic()
         for number, job in batch:
             at[1], at[0] = time.monotonic(), number
+            # Should the parent be gone, nobody else will end an endless loop.
+            signal.setitimer(signal.ITIMER_REAL, task.time_limit + _GRACE)
             results.append((number, _attempt(task, job)))
+            signal.setitimer(signal.ITIMER_REAL, 0)
             if time.monotonic() - sent > _TICK:
                 pipe.send(results)
                 results, sent = [], time.monotonic()
