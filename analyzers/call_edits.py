@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from analyzers.blocks import in_f_string, statement_at
@@ -47,6 +47,25 @@ _BARRED_IN_F_STRINGS = frozenset("\"'\\\n\r{}#")
 def add_keyword(source: Source, call: Span, name: str, value: str) -> Edit | None:
     """Add `name=value` after the call's arguments; None if it may be there already."""
     return _rewrite(source, call, lambda node: _added(node, name, value))
+
+
+def with_keywords(text: str, keywords: Iterable[tuple[str, str]]) -> str | None:
+    """The text of a call with more keywords; None if one may be there already."""
+    for name, value in keywords:
+        source = read_source("", text)
+        if isinstance(source, Unreadable) or not isinstance(source.tree.body[0], ast.Expr):
+            return None
+        call = source.span(source.tree.body[0].value)
+        edit = add_keyword(source, call, name, value)
+        if edit is None:
+            return None
+        start, end = (source.offset(*place) for place in _ends(edit.span))
+        text = text[:start] + edit.text + text[end:]
+    return text
+
+
+def _ends(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (span.line, span.column), (span.end_line, span.end_column)
 
 
 def set_keyword(source: Source, call: Span, name: str, value: str) -> Edit | None:
@@ -166,6 +185,9 @@ def _removed(node: cst.Call, name: str) -> cst.Call | None:
     if not args:
         return node.with_changes(args=[], whitespace_before_args=cst.SimpleWhitespace(""))
     if number == len(args):  # the one before is now the last, and ends as the last did
+        tail = _blank_after(gone)
+        if isinstance(tail, cst.ParenthesizedWhitespace) and tail.first_line.comment:
+            return None  # the comment speaks of what would be gone
         args[-1] = args[-1].with_changes(
             comma=gone.comma, whitespace_after_arg=gone.whitespace_after_arg
         )

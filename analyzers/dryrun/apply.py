@@ -234,7 +234,8 @@ def unknown_call(
         return guessed
     if name in run.facts.names.get("module_calls", ()):
         return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)
-    if name in run.facts.names.get("loss", ()) or name.endswith("_loss"):
+    names = run.facts.names
+    if name in (*names.get("loss", ()), *names.get("criterion", ())) or name.endswith("_loss"):
         device, sure = device_of_inputs(a.value for a in given)
         if device is Device.GPU:
             return replace(run.loss_value(), sure=sure)

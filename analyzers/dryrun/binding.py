@@ -72,6 +72,13 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
         element = element_of(base)
         joined = value if element is UNKNOWN else join(element, value)
         run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
-    elif base.kind is Kind.TENSOR and base.fresh:
-        # Written to: no longer a fresh allocation whose content does not matter.
-        run.bind(path, replace(base, fresh=False))
+    elif base.kind is Kind.TENSOR:
+        used(run, target.value, base)
+
+
+def used(run: Run, node: ast.expr, value: Value) -> None:
+    """Something may have written to `value`: it is no longer a fresh allocation."""
+    if value.fresh and value.kind is Kind.TENSOR:
+        path = dotted(node)
+        if path and run.state.names.get(path) is value:
+            run.state.names[path] = replace(value, fresh=False)

@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass, replace
 
 from analyzers.dryrun import apply, classes, functions, launches, parameters
-from analyzers.dryrun.binding import assign
+from analyzers.dryrun.binding import assign, used
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import ClassInfo, FunctionInfo
+from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
@@ -95,6 +95,7 @@ def call(run: Run, node: ast.Call) -> Value:
     arguments = [_argument(run, a) for a in node.args]
     arguments += [_keyword(run, k) for k in node.keywords]
     given = tuple(arguments)
+    _hand_over(run, node, callee, given)
     if callee.kind is Kind.LIBRARY:
         return _library(run, node, str(callee.ref), given)
     if callee.kind is Kind.METHOD:
@@ -107,7 +108,20 @@ def call(run: Run, node: ast.Call) -> Value:
         return launches.launch(run, node, callee, given)
     if callee.kind is Kind.MODULE or callee.on_gpu:
         return _forward(run, node, callee, given)
-    return apply.unknown_call(run, node, None, "", given)
+    return apply.unknown_call(run, node, None, dotted(node.func).rpartition(".")[2], given)
+
+
+def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
+    """Code that is not known may fill the tensors it is given."""
+    if callee.kind is Kind.LIBRARY and run.facts.find(str(callee.ref)) is not None:
+        return
+    fact = callee.ref.fact if isinstance(callee.ref, Bound) else None
+    if fact is not None and not (fact.view or fact.inplace):
+        return
+    for part, argument in zip(node.args, given, strict=False):
+        used(run, part, argument.value)
+    if isinstance(node.func, ast.Attribute) and isinstance(callee.ref, Bound):
+        used(run, node.func.value, callee.ref.receiver)
 
 
 def _argument(run: Run, node: ast.expr) -> Argument:

@@ -52,7 +52,12 @@ def _derive(run: Run, info: ClassInfo, roles: set[str], name: str) -> None:
 
 
 def _class_attribute(run: Run, info: ClassInfo, statement: ast.stmt) -> None:
-    if isinstance(statement, ast.Assign):
+    """A method is prepared, a plain attribute is remembered for all instances."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        from analyzers.dryrun.functions import prepare
+
+        prepare(run, statement)
+    elif isinstance(statement, ast.Assign):
         value = run.evaluate(statement.value)
         for target in statement.targets:
             if isinstance(target, ast.Name):

@@ -16,12 +16,17 @@ from analyzers.timeline import Heat
 
 def define(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     """Bind the function; its body is walked when it is called, and once on its own."""
+    run.bind(node.name, prepare(run, node))
+
+
+def prepare(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Value:
+    """The value of a definition: its decorators and defaults are evaluated here."""
     info = run.scan.functions[node]
     info.decorators = tuple(run.evaluate(d) for d in node.decorator_list)
     info.closure = {**run.frame.closure, **run.state.names} if run.frame.info else {}
     for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)):
         run.evaluate(default)
-    run.bind(node.name, roles.decorated(run, info))
+    return roles.decorated(run, info)
 
 
 def call_local(

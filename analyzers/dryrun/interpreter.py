@@ -62,7 +62,8 @@ def _constructors(run: Run, found: Scan) -> None:
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():
-            owner.attributes[name] = replace(value, fresh=False, made_by=None)
+            made_by = None if name in owner.written else value.made_by
+            owner.attributes[name] = replace(value, fresh=False, made_by=made_by)
 
 
 def _loaders_moved(run: Run) -> frozenset[Span]:

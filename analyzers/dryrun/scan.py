@@ -56,6 +56,7 @@ class ClassInfo:
     roles: frozenset[str] = frozenset()
     methods: dict[str, FunctionInfo] = field(default_factory=dict[str, FunctionInfo])
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    written: set[str] = field(default_factory=set[str])  # attributes whose content changes
 
     def method(self, name: str) -> FunctionInfo | None:
         """Its method of that name, or one inherited from a class of the same file."""
@@ -149,6 +150,8 @@ def scan(tree: ast.Module) -> Scan:
             prefix = f"{prefix}{node.name}."
         elif isinstance(node, ast.Attribute):
             _note_attribute(node, function)
+        elif isinstance(node, ast.Subscript):
+            _note_store(node, function)
         elif isinstance(node, ast.Call):
             _note_call(node, function, result)
         children = [(c, function, owner, prefix) for c in ast.iter_child_nodes(node)]
@@ -169,8 +172,17 @@ def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
         return
     if node.attr in _ORDERING:
         function.ordering = True
-    if type(node.value) is ast.Name:
-        function.attributes.setdefault(node.value.id, set()).add(node.attr)
+    value = node.value
+    if function.owner is not None and isinstance(value, ast.Attribute) and node.attr.endswith("_"):
+        function.owner.written.add(value.attr)  # self.buffer.copy_(…)
+    if type(value) is ast.Name:
+        function.attributes.setdefault(value.id, set()).add(node.attr)
+
+
+def _note_store(node: ast.Subscript, function: FunctionInfo | None) -> None:
+    stored = isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Attribute)
+    if stored and function is not None and function.owner is not None:
+        function.owner.written.add(node.value.attr)
 
 
 def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> None:

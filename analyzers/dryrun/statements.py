@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
-from analyzers.dryrun.binding import assign
+from analyzers.dryrun.binding import assign, used
 from analyzers.dryrun.contexts import entered
 from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
@@ -20,6 +20,10 @@ from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
 from analyzers.timeline import Guard, Loop, LoopKind
+
+
+# Loops whose turns are long: what stands in them beside an inner loop runs rarely.
+_LONG = frozenset({LoopKind.EPOCHS, LoopKind.FEW})
 
 
 def execute(run: Run, body: Sequence[ast.stmt]) -> bool:
@@ -89,6 +93,7 @@ def _augmented_element(run: Run, target: ast.Subscript, value: Value) -> None:
         enqueue(run, target, (value, *indices(index)), base)
     elif base.kind is Kind.TENSOR:
         host_writes(run, base, target)
+        used(run, target.value, base)
     elif base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         accumulate.added(run, dotted(target.value), element_of(base), value, target)
 
@@ -155,7 +160,7 @@ def _loop(
         _body(run, node.body)
     run.state.merge(entry)
     run.bound_before_loop = outer_names
-    if span in run.working and not run.loops:
+    if span in run.working and all(loop.kind in _LONG for loop in run.loops):
         run.frame.looped = True
 
 

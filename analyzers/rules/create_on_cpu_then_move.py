@@ -28,9 +28,11 @@ GPU.
 
 from collections.abc import Iterator
 
-from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
-from analyzers.fixes import add_keyword, replace_expression
-from analyzers.judging import applies, shown
+from analyzers.call_edits import replace_expression, with_keywords
+from analyzers.dryrun.results import dtype_name
+from analyzers.dryrun.values import Kind
+from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
+from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
 
@@ -93,32 +95,116 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
         factory = copy.source.made_by
         if copy.direction is not Direction.TO_DEVICE or not isinstance(factory, Call):
             continue
-        if not factory.fact.fresh or factory.fact.upload or not copy.source.fresh:
+        if not factory.fact.fresh or factory.fact.upload or factory.fact.pins == "always":
             continue
-        if not applies(copy.place) or factory.has("generator") or factory.has("out"):
+        if not applies(copy.place) or any(factory.has(word) for word in _ON_PURPOSE):
             continue
-        yield Finding(
-            copy.place.span,
-            f"{shown(timeline.text(factory.span))} is filled in host memory and then copied to "
-            "the device. The host pays the fill, a staged copy over PCIe and a wait for the "
-            "stream. Make it on the device with `device=`.",
-            _confidence(copy),
-            Severity.WARNING,
-            fix=_fix(timeline, copy, factory),
-        )
+        if copy.source.fresh:
+            yield _made_here(timeline, copy, factory)
+        elif _made_elsewhere(copy, factory) and not _kept(timeline, copy):
+            yield _moved_on_every_call(timeline, copy, factory)
 
 
-def _confidence(copy: Copy) -> Confidence:
-    # Made in this very expression: there is no other use that could want it on the host.
-    inline = (
-        copy.call.receiver_span is not None and copy.source.made_by.span == copy.call.receiver_span
+_ON_PURPOSE = ("generator", "out", "pin_memory")
+
+
+def _made_here(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
+    return Finding(
+        copy.place.span,
+        f"{shown(timeline.text(factory.span))} is filled in host memory and then copied to "
+        "the device. The host pays the fill, a staged copy over PCIe and a wait for the "
+        "stream. Make it on the device with `device=`.",
+        _confidence(copy, factory),
+        Severity.WARNING,
+        fix=_fix(timeline, copy, factory),
     )
+
+
+def _made_elsewhere(copy: Copy, factory: Call) -> bool:
+    """Made once in a constructor, moved in a method that runs per step."""
+    made_in, moved_in = factory.place.function, copy.place.function
+    if made_in is None or moved_in is None or made_in.class_name != moved_in.class_name:
+        return False
+    return made_in.name == "__init__" != moved_in.name and copy.place.repeated
+
+
+def _kept(timeline: Timeline, copy: Copy) -> bool:
+    """`self.table = self.table.to(device)`: moved when it is first used, and kept there."""
+    receiver = copy.call.receiver_span
+    if receiver is None:
+        return False
+    return timeline.text(copy.place.statement).startswith(f"{timeline.text(receiver)} =")
+
+
+def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
+    return Finding(
+        copy.place.span,
+        f"{shown(timeline.text(copy.place.span))} copies a host tensor that never changes "
+        f"{when(copy.place)}. Each copy is staged over PCIe and makes the host wait. "
+        "Register it as a buffer, or move it once when the object is made.",
+        Confidence.LIKELY.weaker(copy.result.sure),
+        Severity.WARNING,
+        related=(Related(factory.span, "made here, in host memory"),),
+    )
+
+
+def _confidence(copy: Copy, factory: Call) -> Confidence:
+    # Made in this very expression: there is no other use that could want it on the host.
+    inline = copy.call.receiver_span == factory.span
     sure = Confidence.CERTAIN if inline else Confidence.LIKELY
     return sure.weaker(copy.result.sure)
 
 
 def _fix(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
-    return None
+    """`torch.zeros(n).to(device)` becomes `torch.zeros(n, device=device)`."""
+    if copy.call.receiver_span != factory.span or factory.has_star or factory.has("device"):
+        return None
+    keywords = _keywords(timeline, copy, factory)
+    if keywords is None:
+        return None
+    text = with_keywords(timeline.text(factory.span), keywords)
+    if text is None:
+        return None
+    edit = replace_expression(timeline.source, copy.call.span, text)
+    if edit is None:
+        return None
+    safe = factory.fact.filled in ("constant", "undefined", "range") and not factory.has(
+        "requires_grad"
+    )
+    return Fix(
+        "Make it on the device",
+        (edit,),
+        Safety.SAFE if safe else Safety.UNSAFE,
+        "" if safe else _CONDITION,
+    )
 
 
-_ = (Fix, Safety, add_keyword, replace_expression)
+_CONDITION = "The device has its own generator: seeded random numbers will differ."
+
+
+def _keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple[str, str]] | None:
+    arguments = copy.call.arguments
+    found: list[tuple[str, str]] = []
+    if copy.call.fact.moves == "gpu":
+        device = next((timeline.text(a.span) for a in arguments if not a.keyword), '"cuda"')
+        found.append(("device", device))
+        return (
+            found
+            if all(a.name in ("device", "") or a.name == "non_blocking" for a in arguments)
+            else None
+        )
+    for argument in arguments:
+        text = timeline.text(argument.span)
+        text = text.partition("=")[2].strip() if argument.keyword else text
+        if argument.name == "non_blocking":
+            continue
+        if dtype_name(argument.value) and argument.value.kind is Kind.LIBRARY:
+            if factory.has("dtype"):
+                return None
+            found.append(("dtype", text))
+        elif argument.name in ("device", "") and not argument.star:
+            place = f"{text}.device" if argument.value.kind is Kind.TENSOR else text
+            found.append(("device", place))
+        else:
+            return None
+    return found
