@@ -119,7 +119,7 @@ def _carets(comment: ReviewComment, line: str, digits: int) -> Text:
     before = cell_len(visible(line[: span.column]).expandtabs(4))
     width = cell_len(visible(line[: span.end_column]).expandtabs(4)) - before
     colour = _COLOURS[comment.finding.severity]
-    blank = " " * (digits + 4)
+    blank = " " * (digits + 5)
     return _unwrapped((f"{blank}│ ", "dim"), " " * before, ("^" * max(width, 1), colour))
 
 
