@@ -1,8 +1,9 @@
 """A GPU value is read by the host on every turn of a loop.
 
 ## What it does
-Finds `.item()`, `float(t)`, `int(t)` and `.tolist()` on device values in loops that feed the GPU,
-and in functions that run once per step (`forward`, a loss, an optimizer step).
+Finds `.item()`, `float(t)`, `int(t)`, `.tolist()`, `.cpu()`, `range(t)`, slices by a device scalar
+and lists repeated by one, where they happen again and again: in loops that feed the GPU and in
+functions that run once per step (`forward`, a loss, an optimizer step).
 
 ## Why it matters
 Reading one value copies it to the host and waits for everything queued on its stream. The host
@@ -29,9 +30,9 @@ so long that one wait is noise.
 from collections.abc import Iterator
 
 from analyzers.finding import Finding, Severity
-from analyzers.judging import wait_findings
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Reason, Timeline, Wait
+from analyzers.timeline import Reason, Timeline
+from analyzers.waiting import fetched_together, implicit, remark
 
 BAD = [
     Bad(
@@ -61,6 +62,22 @@ BAD = [
             return total ** 0.5
         """
     ),
+    # A device number as a bound, and as the length of a list.
+    Bad(
+        """
+        import torch
+        from torch import nn
+
+        class Pool(nn.Module):
+            def forward(self, frames: torch.Tensor, lengths: torch.Tensor):
+                frames, lengths = frames.cuda(), lengths.cuda()
+                parts = []
+                for row, length in enumerate(lengths):
+                    parts.append(frames[row, :length].mean(0))  # <-
+                    padding = [0] * length.sum()  # <-
+                return torch.stack(parts), padding
+        """
+    ),
 ]
 GOOD = [
     # Read once in a while, and once after the loop.
@@ -87,18 +104,39 @@ GOOD = [
     def lengths(paths):
         return [np.load(path).max().item() for path in paths]
     """,
+    # All numbers at once, before the loop.
+    """
+    import torch
+
+    def spans(starts):
+        found = []
+        for start in starts.cuda().tolist():
+            found.append((start, start + 16))
+        return found
+    """,
 ]
 
-
-MESSAGE = (
+SCALAR = (
     "{what} makes the host wait for the GPU {when}. "
     "Nothing is queued meanwhile, so the GPU idles while Python prepares the next work. "
     "Keep the value on the device and read it once after the loop, or every N steps."
 )
+BOUND = (
+    "{what} needs a number that lives on the GPU, so the host waits for it {when}. "
+    "Nothing is queued meanwhile. "
+    "Fetch all such numbers at once with `.tolist()` beforehand, or use a mask on the device."
+)
+COPY = (
+    "{what} copies from the GPU and waits for everything queued before it, {when}. "
+    "The GPU runs dry meanwhile. "
+    "Keep the data on the device, or copy once for all turns."
+)
+MESSAGES = {Reason.INDEX: BOUND, Reason.ITERATE: BOUND, Reason.COPY: COPY}
 
 
 @rule("GPU105", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def item_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
-    for wait in timeline.of(Wait):
-        if wait.reason is Reason.SCALAR and wait.call is not None:
-            yield from wait_findings(timeline, wait, MESSAGE)
+    grouped = {wait.place.span for group in fetched_together(timeline) for wait, _ in group}
+    for wait, sure in implicit(timeline, "GPU105"):
+        if wait.place.span not in grouped:
+            yield remark(timeline, wait, sure, MESSAGES.get(wait.reason, SCALAR))

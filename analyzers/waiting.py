@@ -1,0 +1,139 @@
+"""Which rule speaks about which wait of the host, and how sure it may be.
+
+Every implicit wait belongs to exactly one rule, so that one place never gets two remarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzers.dryrun.values import Device, Kind, Value
+from analyzers.finding import Confidence, Finding, Fix, Related, Severity
+from analyzers.judging import (
+    applies,
+    device_confidence,
+    measured,
+    repeated_confidence,
+    shown,
+    when,
+)
+from analyzers.timeline import Heat, Place, Reason, Timeline, Wait
+
+_BY_REASON = {
+    Reason.CONDITION: "GPU107",
+    Reason.ELEMENT: "GPU114",
+    Reason.FORMAT: "GPU108",
+    Reason.GATHER: "GPU111",
+    Reason.INDEX: "GPU105",
+    Reason.ITERATE: "GPU105",
+    Reason.SCALAR: "GPU105",
+    Reason.STORE: "GPU112",
+}
+_ON_HOST_ARRAYS = ("cupy.",)  # libraries whose conversions have a rule of their own
+_HINTS = frozenset({"output_size", "num_classes"})
+
+
+_ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE, Reason.SHAPE})
+
+
+def rule_for(wait: Wait) -> str:
+    """The code of the rule a wait belongs to; empty for those that no rule here speaks about."""
+    if wait.explicit:
+        return "GPU101"
+    if wait.reason is Reason.UPLOAD:
+        return "GPU116" if _uploads_numbers(wait) else ""
+    if wait.reason is Reason.SHAPE:
+        hinted = wait.call is not None and not _HINTS.isdisjoint(wait.call.fact.waits_unless)
+        return "GPU110" if hinted else "GPU109"
+    if wait.reason is Reason.COPY and not _reads_all(wait):
+        return ""
+    foreign = wait.value.type.startswith(_ON_HOST_ARRAYS)
+    if foreign and wait.reason in (Reason.SCALAR, Reason.CONDITION, Reason.COPY):
+        return "GPU117"
+    return _BY_REASON.get(wait.reason, "GPU105")
+
+
+def _uploads_numbers(wait: Wait) -> bool:
+    """Numbers written in Python, not arrays, are made into a device tensor."""
+    call = wait.call
+    if call is None or not call.fact.upload or call.fact.moves or not call.arguments:
+        return False
+    given = call.arguments[0].value
+    return given.kind in (Kind.NUMBER, Kind.SEQUENCE) and given.device is not Device.GPU
+
+
+def _reads_all(wait: Wait) -> bool:
+    """The host asks for all the numbers at once, as Python or NumPy has them."""
+    return wait.call is not None
+
+
+def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]:
+    """The implicit waits that belong to a rule and are worth a remark, one for each place."""
+    seen: set[tuple[int, int]] = set()
+    for wait in timeline.of(Wait):
+        if wait.explicit or rule_for(wait) != code:
+            continue
+        key = (wait.place.span.line, wait.place.span.column)
+        sure = confidence(wait)
+        if sure is not None and key not in seen:
+            seen.add(key)
+            yield wait, sure
+
+
+def confidence(wait: Wait) -> Confidence | None:
+    """How sure it is that an implicit wait costs something; None for silence."""
+    on_device, often = device_confidence(wait.value), repeated_confidence(wait.place)
+    if on_device is None or often is None or measured(wait.place):
+        return None
+    if wait.place.heat is Heat.UNKNOWN and on_device is Confidence.POSSIBLE:
+        return None  # neither where the value lives nor how often this runs is known
+    if wait.place.heat is Heat.UNKNOWN and wait.reason in _ONCE_IS_FINE:
+        return None
+    sure = on_device.weaker(often)
+    return sure if wait.place.in_loop else sure.weaker(Confidence.LIKELY)
+
+
+def remark(
+    timeline: Timeline,
+    wait: Wait,
+    sure: Confidence,
+    message: str,
+    severity: Severity = Severity.WARNING,
+    fix: Fix | None = None,
+    related: tuple[Related, ...] = (),
+) -> Finding:
+    """The finding for a wait; `message` may use {what} and {when}."""
+    what = shown(timeline.text(wait.place.span))
+    text = message.format(what=what, when=when(wait.place))
+    return Finding(wait.place.span, text, sure, severity, related=related, fix=fix)
+
+
+def fetched_together(timeline: Timeline) -> list[list[tuple[Wait, Confidence]]]:
+    """Scalars that are fetched one by one in one statement or in statements that follow closely."""
+    groups: list[list[tuple[Wait, Confidence]]] = []
+    for wait, sure in _scalars(timeline):
+        last = groups[-1][-1][0].place if groups else None
+        place = wait.place
+        if last is not None and last.block == place.block and place.index - last.index in (0, 1):
+            groups[-1].append((wait, sure))
+        else:
+            groups.append([(wait, sure)])
+    return [g for g in groups if len({_subject(timeline, wait) for wait, _ in g}) > 1]
+
+
+def _scalars(timeline: Timeline) -> Iterator[tuple[Wait, Confidence]]:
+    for code in ("GPU105", "GPU117"):
+        for wait, sure in implicit(timeline, code):
+            once = not any(loop.comprehension for loop in wait.place.loops)
+            if wait.reason is Reason.SCALAR and wait.call is not None and once:
+                yield wait, sure
+
+
+def _subject(timeline: Timeline, wait: Wait) -> str:
+    """The text of the tensor that is fetched."""
+    call = wait.call
+    if call is None:
+        return ""
+    if call.receiver_span is not None:
+        return timeline.text(call.receiver_span)
+    return timeline.text(call.arguments[0].span) if call.arguments else ""
