@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "analyzers" / "facts"
 LIBRARIES = sorted(p for p in FOLDER.glob("*.toml") if p.name not in ("gpus.toml", "names.toml"))
 every_library = pytest.mark.parametrize("path", LIBRARIES, ids=lambda path: path.stem)
 
-RESULTS = {"receiver", "first", "element", "same", "list", "pairs", "mapping"}
+RESULTS = {"receiver", "first", "element", "arguments", "same", "list", "pairs", "mapping"}
 RESULTS |= {"number", "text", "none", "function"}
 WORDS = {
     "device": {"host", "gpu", "receiver", "inputs", "argument"},
@@ -43,16 +43,17 @@ WORDS = {
 EFFECTS = {
     "annotate", "allocate", "append", "array_module", "auto_synchronize", "autocast",
     "autograd_function", "autotune", "backward", "barrier", "bind_stream", "capture",
-    "capture_begin", "capture_end", "cast", "ceil_division", "clock", "collective", "context",
+    "capture_begin", "capture_end", "cast", "ceil_division", "clock", "collective",
+    "collective_wait", "context",
     "copy_into", "cuda_init", "current_stream", "dataset", "debug_mode", "decorator",
     "default_stream", "defer_cleanup", "device_atomic", "device_code", "device_guard",
     "device_load", "device_store", "elapsed", "elementwise_kernel", "empty_cache", "endless",
-    "enumerate", "eval_mode", "event_record", "event_wait", "extremum", "file", "filter",
+    "enumerate", "eval_mode", "exit", "event_record", "event_wait", "extremum", "file", "filter",
     "forall", "foreign", "free", "garbage", "getattr", "grad_on", "handoff", "host_callback",
     "host_jit", "is_available", "jit", "kernel_argument", "kernel_decorator", "kernel_reduce",
     "launch", "launch_config", "load", "managed", "map", "memory_query", "metric", "no_grad",
     "optimizer_step", "out_of_memory", "parameter", "partial", "pinned_context", "power_of_two",
-    "print", "process", "profiler", "progress", "query", "random_seed", "range", "raw_handle",
+    "prepare", "print", "process", "profiler", "progress", "query", "random_seed", "range", "raw_handle",
     "raw_kernel", "raw_module", "record_stream", "register_buffer", "replay", "save", "set_device",
     "set_default_device", "set_stream", "setattr", "shared_array", "sleep", "status",
     "stream_context", "stream_record", "super", "thread", "thread_index", "thread_range", "total",
@@ -215,6 +216,15 @@ LOOKUPS = [
     ("torch.compile", "gives=first effect=jit"),
     ("torch.distributed.all_reduce", "work=True -waits"),
     ("torch.accelerator.synchronize", "waits=device"),
+    ("torch.npu.current_device", "-gives -work"),
+    ("transformers.AutoModelForCausalLM.from_pretrained", "gives=torch.nn.Module"),
+    ("transformers.AutoTokenizer.from_pretrained", "gives=transformers.Tokenizer"),
+    ("accelerate.Accelerator.backward", "effect=backward"),
+    ("accelerate.Accelerator.device", "kind=place device=gpu property=True"),
+    ("torchvision.ops.nms", "waits=shape"),
+    ("torchvision.models.resnet50", "gives=torch.nn.Module"),
+    ("torchmetrics.Accuracy", "effect=metric kind=module"),
+    ("flash_attn.flash_attn_func", "gives=torch.Tensor work=True"),
     ("numpy.zeros", "device=host filled=constant default_dtype=float64"),
     ("numpy.sin", "device=host gives=numpy.ndarray"),
     ("numpy.asarray", "waits=copy device=host"),
