@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzers.blocks import statement_at
@@ -196,11 +196,13 @@ def test_the_statement_at_a_place_is_the_innermost() -> None:
     }
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     assert isinstance(read_source("x.py", data), Source | Unreadable)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     found = read_source("x.py", text)

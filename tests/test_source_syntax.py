@@ -6,7 +6,7 @@ import ast
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzers.levelling import level
@@ -128,6 +128,7 @@ PIECES = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_levelling_keeps_length_and_lines(text: str) -> None:
     levelled = level(text)
@@ -136,6 +137,7 @@ def test_levelling_keeps_length_and_lines(text: str) -> None:
         assert len(levelled) == len(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_tokens_follow_one_another(text: str) -> None:
     try:
