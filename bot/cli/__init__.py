@@ -9,8 +9,9 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from bot.errors import BotError
+from bot.errors import BotError, UsageError
 
 VERSION = "0.1.0"
 
@@ -52,6 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _debug(INTERNAL)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the options in one line, as every other mistake is said."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` lists the options")
+
+
 def _debug(code: int) -> int:
     import os
     import traceback
@@ -68,7 +76,7 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         name = arguments[0]
         module = importlib.import_module(f"bot.cli.{name}")
-        parser = argparse.ArgumentParser(prog=f"hostside {name}", description=COMMANDS[name])
+        parser = _Parser(prog=f"hostside {name}", description=COMMANDS[name])
         module.configure(parser)
         return int(module.run(parser.parse_args(arguments[1:])))
     return _overview(arguments)
