@@ -9,6 +9,7 @@ from typing import Any
 
 from analyzers.dryrun import calls, loops, waits
 from analyzers.dryrun.binding import assign
+from analyzers.dryrun.guards import classify
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import subscript
@@ -164,11 +165,15 @@ def operator_text(operator: ast.operator) -> str:
 
 def _boolean(run: Run, node: ast.BoolOp) -> Value:
     result: Value | None = None
+    outer = run.guards
     for position, part in enumerate(node.values):
         value = evaluate(run, part)
         if position < len(node.values) - 1:
             truth(run, value, part)
+            if isinstance(node.op, ast.And):  # `step % n == 0 and …` guards what follows
+                run.guards = (*run.guards, classify(run, part))
         result = value if result is None else join(result, value)
+    run.guards = outer
     return result or UNKNOWN
 
 
@@ -209,7 +214,8 @@ def _compare(run: Run, node: ast.Compare) -> Value:
 
 def _if_expression(run: Run, node: ast.IfExp) -> Value:
     truth(run, evaluate(run, node.test), node.test)
-    return join(evaluate(run, node.body), evaluate(run, node.orelse))
+    with run.inside(guard=classify(run, node.test)):
+        return join(evaluate(run, node.body), evaluate(run, node.orelse))
 
 
 def _sequence(run: Run, node: ast.Tuple | ast.List | ast.Set) -> Value:

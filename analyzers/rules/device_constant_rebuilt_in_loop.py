@@ -1,0 +1,141 @@
+"""A small device tensor is built from host numbers again and again.
+
+## What it does
+Finds `torch.tensor(…, device=…)` and `torch.as_tensor(…, device=…)` of Python numbers and lists in
+loops and in functions that run once per step.
+
+## Why it matters
+The numbers travel from ordinary host memory, so the host waits for the copy and for everything
+queued before it: a synchronisation in the place of a constant.
+
+## Example
+Build the table once and index it, or fill on the device with `torch.full`.
+
+## Fix safety
+`torch.full((), v, device=d, dtype=t)` is the same as `torch.tensor(v, device=d, dtype=t)` and
+waits for nothing; without a `dtype` the two choose their types differently, so then it needs a
+look.
+
+## When to ignore
+In constructors, and where `torch.compile` folds the constant.
+
+## References
+- NVIDIA TensorRT-LLM, sync-free PyTorch: constants
+- PyTorch source, test_sync_warning: `torch.tensor(…, device="cuda")` is expected to synchronise
+"""
+
+from collections.abc import Iterator
+
+from analyzers.dryrun.values import Kind
+from analyzers.finding import Finding, Fix, Safety, Severity
+from analyzers.fixes import replace_expression
+from analyzers.rule import Bad, rule
+from analyzers.timeline import Call, Timeline
+from analyzers.waiting import implicit, remark
+
+BAD = [
+    Bad(
+        """
+        import torch
+
+        def sample(net, x, timesteps, device):
+            for t in timesteps:
+                now = torch.tensor([t], device="cuda")  # <-
+                x = net(x, now)
+            return x
+        """
+    ),
+    Bad(
+        """
+        import torch
+
+        class Scale(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                x = x.cuda()
+                half = torch.tensor(0.5, device=x.device, dtype=torch.float32)  # <-
+                return torch.where(x > 0, x, half)
+        """,
+        fixed="""
+        import torch
+
+        class Scale(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                x = x.cuda()
+                half = torch.full((), 0.5, device=x.device, dtype=torch.float32)
+                return torch.where(x > 0, x, half)
+        """,
+    ),
+]
+GOOD = [
+    # Once, in the constructor; filled on the device.
+    """
+    import torch
+
+    class Scale(torch.nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.half = torch.tensor(0.5, device="cuda")
+
+        def forward(self, x: torch.Tensor):
+            x = x.cuda()
+            return torch.where(x > 0, x, self.half) * torch.full((), 2.0, device=x.device)
+    """,
+    # One table before the loop.
+    """
+    import torch
+
+    def sample(net, x, timesteps):
+        table = torch.tensor(timesteps, device="cuda")
+        for number in range(len(timesteps)):
+            x = net(x, table[number : number + 1])
+        return x
+    """,
+    # Host tensors.
+    """
+    import torch
+
+    def rows(tables):
+        return [torch.tensor(table) for table in tables]
+    """,
+]
+
+
+@rule("GPU116", severity=Severity.WARNING, bad=BAD, good=GOOD)
+def device_constant_rebuilt_in_loop(timeline: Timeline) -> Iterator[Finding]:
+    for wait, sure in implicit(timeline, "GPU116"):
+        if wait.call is None:
+            continue
+        yield remark(
+            timeline,
+            wait,
+            sure,
+            "{what} copies host numbers to the GPU {when}. "
+            "The host waits for the copy and for all queued work. "
+            "Build it once outside, index a table on the device, or fill with `torch.full`.",
+            fix=_fix(timeline, wait.call),
+        )
+
+
+def _fix(timeline: Timeline, call: Call) -> Fix | None:
+    """`torch.tensor(v, …)` with one number is `torch.full((), v, …)`."""
+    name = timeline.text(call.callee)
+    value = call.argument("data")
+    keywords = [a for a in call.arguments if a is not value]
+    if not name.endswith(".tensor") or value is None or value.value.kind is not Kind.NUMBER:
+        return None
+    if value.keyword or not value.value.known or any(not a.name for a in keywords):
+        return None
+    if not {a.name for a in keywords} <= {"device", "dtype", "requires_grad"}:
+        return None
+    rest = [timeline.text(a.span) for a in call.arguments]
+    text = f"{name.removesuffix('tensor')}full(({''}), {', '.join(rest)})"
+    edit = replace_expression(timeline.source, call.span, text)
+    if edit is None:
+        return None
+    typed = any(a.name == "dtype" for a in keywords)
+    return Fix(
+        "Fill on the device",
+        (edit,),
+        Safety.SAFE if typed else Safety.UNSAFE,
+        "" if typed else "Right where the default type of `torch.full` is the wanted one.",
+    )
