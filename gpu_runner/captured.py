@@ -73,41 +73,42 @@ def _copied(values: Any) -> Any:
         return values
 
 
-class Plugin:
-    """Gives tests our fixture; with no `serve` it only collects their names."""
+class Collector:
+    """Notes every collected test that asks for the fixture."""
 
-    def __init__(self, serve: Serve | None = None) -> None:
-        import pytest
-
+    def __init__(self) -> None:
         self.found: list[str] = []
-        self._serve = serve
-
-        @pytest.fixture
-        def benchmark(request: Any) -> Fixture:
-            assert serve is not None
-            return Fixture(request.node.nodeid, serve)
-
-        self.benchmark = benchmark
 
     def pytest_collection_finish(self, session: Any) -> None:
-        """Notes every collected test that asks for the fixture."""
+        """Called by pytest once it knows its tests."""
         self.found = [
             item.nodeid
             for item in session.items
             if "benchmark" in getattr(item, "fixturenames", ())
-            or item.get_closest_marker("benchmark")
         ]
+
+
+def _fixtures(serve: Serve) -> Any:
+    """A plugin with our `benchmark`; made late, because pytest belongs to the project."""
+    import pytest
+
+    class Fixtures:
+        @pytest.fixture
+        def benchmark(self, request: Any) -> Fixture:
+            return Fixture(request.node.nodeid, serve)
+
+    return Fixtures()
 
 
 def names(path: str, root: str) -> list[str]:
     """Test ids below `root` in that file that use the fixture."""
     import pytest
 
-    plugin = Plugin()
-    code = pytest.main([path, "--collect-only", "--rootdir", root, *QUIET], plugins=[plugin])
+    collector = Collector()
+    code = pytest.main([path, "--collect-only", "--rootdir", root, *QUIET], plugins=[collector])
     if code not in (0, 5):
         raise RuntimeError(f"pytest cannot collect {path} (exit code {int(code)})")
-    return plugin.found
+    return collector.found
 
 
 def run(name: str, root: str, serve: Serve) -> str | None:
@@ -115,5 +116,5 @@ def run(name: str, root: str, serve: Serve) -> str | None:
     import pytest
 
     path = f"{root}/{name}"
-    code = pytest.main([path, "--rootdir", root, *QUIET], plugins=[Plugin(serve)])
+    code = pytest.main([path, "--rootdir", root, *QUIET], plugins=[_fixtures(serve)])
     return None if code == 0 else f"the test {name} does not pass (pytest exit code {int(code)})"

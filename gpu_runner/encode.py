@@ -57,8 +57,8 @@ class Encoder:
         return self._container(value, depth)
 
     def _container(self, value: Any, depth: int) -> Spec:
-        if isinstance(value, (list, tuple)):
-            return self._sequence(value, depth)  # pyright: ignore[reportUnknownArgumentType]
+        if type(value) in (list, tuple) or _named_tuple(value):
+            return self._sequence(value, depth)
         if type(value) is not dict:
             return self._foreign(value)
         inner = depth + 1
@@ -149,6 +149,15 @@ CONVERTERS: dict[str, Callable[[Encoder, Any, Any], Spec | None]] = {
     "numba": Encoder.numba,
     "jax": Encoder.jax,
 }
+
+
+def _named_tuple(value: Any) -> bool:
+    """A tuple with named fields and no methods that could compute while it is read."""
+    kind = cast(Any, type(value))
+    if kind.__mro__[1:] != (tuple, object) or not hasattr(kind, "_fields"):
+        return False
+    own: set[str] = set(kind.__dict__)
+    return not own & {"__iter__", "__len__", "__getitem__", "__getattribute__"}
 
 
 def encode(value: Any) -> tuple[Spec, bytes]:

@@ -118,7 +118,8 @@ class Harness:
                 asked, _ = frames.read(self._commands)
                 if asked["op"] == "leave":
                     self._leaving = asked
-                    return self._output
+                    args, kwargs = case.make(0)  # the test goes on with an output of its own
+                    return case.call(*args, **kwargs)
                 self._step(asked)
 
         self._leaving: Header | None = None

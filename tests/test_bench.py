@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import textwrap
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from bench_project import BENCH, GLUE, LIMITS, QUICK, Project, head, needs_bubblewrap, started
 
 from gpu_runner.bench import Progress, run_bench
-from gpu_runner.models import BenchReport, BenchRequest, Comparison
-from gpu_runner.records import Backend, Limits, Protocol, Variant
+from gpu_runner.models import BenchReport, BenchRequest
+from gpu_runner.records import Backend, Protocol, Variant, Verdict
 
-QUICK = Protocol(
-    rounds=2,
-    most_rounds=2,
-    warm_up_calls=1,
-    warm_up_seconds=0.0,
-    calls=4,
-    seconds=0.02,
-    longest_seconds=1.0,
-    trace_passes=0,
-)
-LIMITS = Limits(process_seconds=60.0, memory_bytes=600 << 20, scratch_bytes=64 << 20)
-
-pytestmark = [
-    pytest.mark.sandbox,
-    pytest.mark.skipif(
-        shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap"
-    ),
-]
-
-GLUE = """
-def total(values):
-    found = 0.0
-    for value in values:
-        found += value * value
-    return found
-"""
-BENCH = """
-import random
-from pkg.glue import total
-
-def setup_total(seed=0):
-    source = random.Random(seed)
-    return ([source.random() for _ in range(20_000)],)
-
-def bench_total(values):
-    return total(values)
-"""
-
-
-@dataclass(frozen=True)
-class Project:
-    """A repository made for one test."""
-
-    folder: Path
-
-    def commit(self, **files: str) -> str:
-        """Writes the files (dots in the name of a keyword are `__`), commits, gives the hash."""
-        for name, text in files.items():
-            path = self.folder / (name.replace("__", "/") + ".py")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(textwrap.dedent(text))
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", "a change")
-        return self.git("rev-parse", "HEAD")
-
-    def git(self, *words: str) -> str:
-        """What git prints."""
-        who = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid")
-        line = ["git", "-C", str(self.folder), *who, *words]
-        return subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
-
-    def bench(self, base: str, head: str, **more: object) -> BenchReport:
-        """The report on two commits, with the quick protocol unless told otherwise."""
-        blank = BenchRequest(str(self.folder), base, head, backend=Backend.CPU)
-        return run_bench(replace(blank, **{"protocol": QUICK, "limits": LIMITS, **more}))  # pyright: ignore[reportArgumentType]
+pytestmark = [pytest.mark.sandbox, needs_bubblewrap]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    made = Project(folder)
-    made.git("init", "-q", "-b", "main")
-    return made
-
-
-def head(report: BenchReport) -> Comparison:
-    """The comparison of head against base."""
-    return next(each for each in report.comparisons if each.variant is Variant.HEAD)
+    return started(tmp_path / "project")
 
 
 def test_a_whole_run_tells_what_it_measured_and_on_what(project: Project) -> None:
@@ -122,3 +46,196 @@ def test_a_whole_run_tells_what_it_measured_and_on_what(project: Project) -> Non
     assert [each.done for each in heard] == list(range(6))
     assert heard[0].total == 6
     assert project.git("worktree", "list").count("\n") == 0
+
+
+def test_a_wrong_result_stops_before_any_speed(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=GLUE.replace("found = 0.0", "found = 1e-3"))
+    report = project.bench(base, changed)
+    found = head(report)
+    assert found.verdict is Verdict.WRONG_RESULT
+    assert found.because.startswith("head: the output is ")
+    assert "(tolerance 1e-09)" in found.because
+    assert found.interval is None
+    assert found.latencies == ()
+    assert report.run.benchmarks[0].rounds == ()
+    assert report.headline is Verdict.WRONG_RESULT
+
+
+@pytest.mark.slow
+def test_a_suggestion_is_a_third_tree(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=GLUE.replace("value * value", "value ** 2"))
+    project.commit(pkg__glue=GLUE.replace("value * value", "value * value * 1.0"))
+    patch = project.git("diff", changed, "HEAD") + "\n"
+    report = project.bench(base, changed, patch=patch)
+    pairs = [(each.variant, each.baseline) for each in report.comparisons]
+    assert (Variant.SUGGESTION, Variant.HEAD) in pairs
+    assert len(report.run.benchmarks[0].correctness) == 3
+    assert report.run.builds[2].patched
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param("--- a/pkg/none.py\n+++ b/pkg/none.py\n@@ -1 +1 @@\n-a\n+b\n", id="no file"),
+        pytest.param(
+            "--- a/../../escape.py\n+++ b/../../escape.py\n@@ -0,0 +1 @@\n+b\n", id="outside"
+        ),
+    ],
+)
+def test_a_suggestion_that_does_not_apply_drops_only_itself(project: Project, patch: str) -> None:
+    base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=GLUE.replace("value * value", "value ** 2"))
+    report = project.bench(base, changed, patch=patch)
+    problem = report.run.builds[2].problem
+    assert problem is not None
+    assert problem.startswith("the suggestion does not apply to the head")
+    assert [each.variant for each in report.run.benchmarks[0].correctness] == ["base", "head"]
+
+
+def test_a_benchmark_that_runs_none_of_the_change_is_left_out(project: Project) -> None:
+    more = GLUE + "\ndef other(values):\n    return len(values)\n"
+    base = project.commit(pkg__glue=more, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=more.replace("len(values)", "len(values) + 0"))
+    run = project.bench(base, changed).run
+    assert run.benchmarks == ()
+    assert run.problem == "no benchmark executes a changed function; name one"
+    assert "bench_total executes no changed function" in run.notes[-1]
+    named = project.bench(base, changed, targets=("bench_total",)).run
+    assert len(named.benchmarks) == 1
+
+
+def test_without_a_benchmark_a_ready_made_file_is_offered(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
+    run = project.bench(base, changed).run
+    assert run.problem == "the repository has no benchmark"
+    assert run.offer is not None
+    assert "from pkg.glue import total" in run.offer
+    compile(run.offer, "offer", "exec")
+
+
+def test_a_benchmark_of_the_head_alone_runs_on_the_base_too(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"), gpu_bench__bench_total=BENCH)
+    run = project.bench(base, changed).run
+    assert run.benchmarks[0].correct
+
+
+def test_parameters_make_cases_of_their_own(project: Project) -> None:
+    grid = """
+    from gpu_runner.api import bench
+    from pkg.glue import total
+    params_total = {"n": [1000, 2000]}
+    def setup_total(n, seed=0):
+        return {"values": [float(i + seed % 7) for i in range(n)]}
+    @bench(target="pkg.glue:total", tol=1e-6)
+    def bench_total(values):
+        return total(values)
+    """
+    base = project.commit(pkg__glue=GLUE, gpu_bench__grid=grid)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
+    run = project.bench(base, changed).run
+    assert [each.name for each in run.benchmarks] == [
+        "gpu_bench/grid.py::bench_total[n=1000]",
+        "gpu_bench/grid.py::bench_total[n=2000]",
+    ]
+    assert all(each.correct for each in run.benchmarks)
+
+
+def test_an_asv_suite_is_used_where_there_is_nothing_else(project: Project) -> None:
+    suite = """
+    from pkg.glue import total
+    class Suite:
+        params = [100, 200]
+        param_names = ["n"]
+        def setup(self, n):
+            self.values = [float(i) for i in range(n)]
+        def time_total(self, n):
+            total(self.values)
+    """
+    base = project.commit(pkg__glue=GLUE, benchmarks__suite=suite)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
+    run = project.bench(base, changed).run
+    assert [(each.source, each.name) for each in run.benchmarks] == [
+        ("asv", "benchmarks/suite.py::Suite.time_total[n=100]"),
+        ("asv", "benchmarks/suite.py::Suite.time_total[n=200]"),
+    ]
+    assert all(each.correct for each in run.benchmarks)
+
+
+@pytest.mark.slow
+def test_pytest_benchmark_tests_are_measured_inside_the_test(project: Project) -> None:
+    test = """
+    import pytest
+    from pkg.glue import total
+    @pytest.fixture
+    def values():
+        return [float(i) for i in range(5000)]
+    @pytest.mark.parametrize("scale", [1, 2])
+    def test_total(benchmark, values, scale):
+        assert benchmark(total, values * scale) > 0
+    def test_unrelated(values):
+        raise AssertionError("never run")
+    """
+    base = project.commit(pkg__glue=GLUE, tests__test_speed=test)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
+    run = project.bench(base, changed).run
+    assert [(each.source, each.name) for each in run.benchmarks] == [
+        ("pytest-benchmark", "tests/test_speed.py::test_total[1]"),
+        ("pytest-benchmark", "tests/test_speed.py::test_total[2]"),
+    ]
+    assert [each.problem for each in run.benchmarks] == [None, None]
+    assert all(each.correct for each in run.benchmarks)
+
+
+def test_the_model_backend_calls_everything_modelled(project: Project) -> None:
+    schedule = """
+    def schedule(gpu, stream):
+        for _ in range(4):
+            gpu.copy(Work.H2D, 1 << 20, Memory.PINNED, stream)
+            gpu.launch("scale", 20_000, stream)
+        gpu.synchronize()
+    """
+    glue = "from gpu_runner.recording import Memory, Work\n" + schedule.replace("\n    ", "\n")
+    model = """
+    from pkg.glue import schedule
+    def model_schedule(gpu):
+        schedule(gpu, gpu.stream(blocking=False))
+    """
+    base = project.commit(pkg__glue=glue, gpu_bench__model=model)
+    changed = project.commit(pkg__glue=glue.replace("20_000", "40_000"))
+    report = project.bench(base, changed, backend=Backend.MODEL)
+    assert report.basis == "modelled"
+    assert head(report).verdict is Verdict.SLOWER
+    assert report.run.benchmarks[0].source == "model"
+    assert {each.variant for each in report.run.benchmarks[0].traces} == {"base", "head"}
+    assert report.run.device is not None
+    assert "modelled, not measured" in report.run.device.name
+
+
+SLOWER_TENTH = GLUE.replace(
+    "return found",
+    "for value in values[: len(values) // 10]:\n        value * value\n    return found",
+)
+
+
+@pytest.mark.slow
+def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=SLOWER_TENTH)
+    report = project.bench(base, changed, protocol=Protocol(warm_up_seconds=0.1, seconds=0.3))
+    found = head(report)
+    assert found.verdict is Verdict.SLOWER, found.because
+    assert report.headline is Verdict.SLOWER
+
+
+@pytest.mark.slow
+def test_twenty_comparisons_of_equal_code_are_called_nothing_else(project: Project) -> None:
+    base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
+    changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
+    protocol = Protocol(warm_up_seconds=0.05, seconds=0.1, seeds=1)
+    verdicts = [head(project.bench(base, changed, protocol=protocol)).verdict for _ in range(20)]
+    quiet = {Verdict.NO_MEASURABLE_DIFFERENCE, Verdict.INCONCLUSIVE}
+    assert set(verdicts) <= quiet, verdicts
