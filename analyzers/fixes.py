@@ -55,8 +55,8 @@ def delete_statement(source: Source, statement: Span) -> Edit | None:
 
 
 def insert_before(source: Source, statement: Span, text: str) -> Edit | None:
-    """Put lines above the statement, at its depth."""
-    place = _place(source, statement)
+    """Put lines above the statement that holds the span, at its depth."""
+    place = statement_at(source, statement)
     if place is None or not _starts_line(source, place) or _is_elif(source, place):
         return None
     if place.is_docstring or _is_future_import(place.statement):
@@ -77,8 +77,8 @@ _SPEAKS_TO_TOOL = re.compile(
 
 
 def insert_after(source: Source, statement: Span, text: str) -> Edit | None:
-    """Put lines below the statement, at its depth."""
-    place = _place(source, statement)
+    """Put lines below the statement that holds the span, at its depth."""
+    place = statement_at(source, statement)
     if place is None or not _alone_on_lines(source, place) or _is_elif(source, place):
         return None
     following = place.block[place.number + 1 : place.number + 2]
@@ -93,8 +93,8 @@ def insert_after(source: Source, statement: Span, text: str) -> Edit | None:
 
 
 def wrap_statements(source: Source, first: Span, last: Span, header: str) -> Edit | None:
-    """Put statements of one block, from `first` to `last`, into the block of `header`."""
-    start, end = _place(source, first), _place(source, last)
+    """Put the statements of one block that hold the spans, and all between, under `header`."""
+    start, end = statement_at(source, first), statement_at(source, last)
     if start is None or end is None or start.block != end.block:
         return None
     chosen = [Place(start.owner, start.block, n) for n in range(start.number, end.number + 1)]

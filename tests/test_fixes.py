@@ -237,6 +237,16 @@ def test_lines_are_inserted(text: str, before: str, after: str) -> None:
     assert with_statement(text, lambda source, at: insert_after(source, at, "w()")) == after
 
 
+def test_a_part_of_a_statement_stands_for_it() -> None:
+    text = "for a in f(b):\n    c = g(d)\n"
+    source = read(text)
+    outer, inner = sorted(spans(source, ast.Call))
+    edits = [insert_before(source, outer, "v()"), insert_after(source, inner, "w()")]
+    expected = "v()\nfor a in f(b):\n    c = g(d)\n    w()\n"
+    assert apply_edits(text, [edit for edit in edits if edit]) == expected
+    assert delete_statement(source, inner) is None
+
+
 def of_first(text: str, make: Make, kind: type[ast.AST] = ast.stmt) -> str:
     source = read(text)
     edit = make(source, next(spans(source, kind)))
