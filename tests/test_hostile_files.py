@@ -32,7 +32,7 @@ HOSTILE = {
     "minus signs": "x = " + "-" * 50_000 + "1",
     "not": lines_of("not\n"),
     "lambda": lines_of("lambda:\n"),
-    "attributes": lines_of("a.\n"),
+    "attributes": "x = (a\n" + ".b\n" * N + ")",
     "calls of calls": "x = f" + "()" * 40_000,
     "a long sum": lines_of("1 +\n"),
     "a long comparison": lines_of("1 <\n"),
