@@ -11,6 +11,7 @@ from gpu_runner.trace.events import Annotation, Defects, GpuEvent, HostCall, Kin
 
 # About 250 bytes each: half a gigabyte at the most, enough for any trace that is not a mistake.
 MOST_KEPT = 2_000_000
+MOST_SHARED = 100_000  # names: with more than this every name is another one
 NAMES_LISTED = 40
 LATEST = 1 << 62  # ns; nothing real is later, and sums stay exact in other programs too
 MICROSECOND = 1000
@@ -35,6 +36,7 @@ class Collector:
         self._names: dict[str, str] = {}
         self._threads: dict[Hashable, int] = {}
         self._region_names: dict[str, None] = {}
+        self._kept = 0
         self._fine = False  # a time that is not a whole microsecond was seen
 
     def gpu(self, event: GpuEvent) -> None:
@@ -75,10 +77,14 @@ class Collector:
 
     def name(self, text: object) -> str:
         """One shared copy of a name, cut to a bearable length."""
-        short = names.printable(str(text))
-        if len(self._names) > MOST_KEPT // 20:  # every name another one: sharing is pointless
-            return short
-        return self._names.setdefault(short, short)
+        raw = str(text)
+        known = self._names.get(raw)
+        if known is not None:
+            return known
+        shown = names.printable(raw)
+        if len(self._names) < MOST_SHARED and len(raw) <= names.LONGEST:
+            self._names[raw] = shown
+        return shown
 
     def thread(self, key: Hashable) -> int:
         """A small number for a thread, whatever the file calls it."""
@@ -123,8 +129,8 @@ class Collector:
             self._fine = True
 
     def _room(self) -> None:
-        kept = len(self.events) + len(self.calls) + len(self.annotations) + len(self.overheads)
-        if kept >= MOST_KEPT:
+        self._kept += 1
+        if self._kept > MOST_KEPT:
             raise FullError(f"only the first {MOST_KEPT:,} relevant events were read")
 
 

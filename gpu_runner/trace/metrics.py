@@ -15,6 +15,7 @@ from gpu_runner.trace.events import NSYS, GpuEvent, HostCall, Kind, Role, Trace
 from gpu_runner.trace.host import Launches, Waits, launches, waits
 from gpu_runner.trace.intervals import Intervals, intersect, measure, subtract, union
 from gpu_runner.trace.names import communicates
+from gpu_runner.trace.pause import collector_paused
 from gpu_runner.trace.quality import (
     Cleaned,
     Correlations,
@@ -128,7 +129,8 @@ def device_metrics(
     wanted: tuple[int | None, ...] = trace.devices or (None,)
     if device is not None:
         wanted = (device,)
-    return tuple(_one_device(trace, number, scope, known) for number in wanted)
+    with collector_paused():
+        return tuple(_one_device(trace, number, scope, known) for number in wanted)
 
 
 def _one_device(
@@ -154,7 +156,7 @@ def _one_device(
         lanes=lanes,
         kernels=len(kernels),
         memsets=sum(event.kind is Kind.MEMSET for event in inside),
-        kernel_sum=sum(measure(_clipped(event, scope)) for event in kernels),
+        kernel_sum=sum(_inside(event, scope) for event in kernels),
         default_stream_kernels=sum(event.on_default_stream for event in kernels),
         default_stream_copies=sum(event.on_default_stream for event in host),
         host_copies=len(host),
@@ -207,8 +209,14 @@ def _calls_of(calls: Sequence[HostCall], events: Sequence[GpuEvent]) -> tuple[Ho
     return tuple(call for call in calls if call.process in processes or not processes)
 
 
-def _clipped(event: GpuEvent, scope: Intervals) -> Intervals:
-    return intersect(((event.start, event.end),), scope) if event.end > event.start else ()
+def _inside(event: GpuEvent, scope: Intervals) -> int:
+    """How long the event runs inside the scope."""
+    at = max(0, bisect.bisect_right(scope, (event.start, LATEST)) - 1)
+    length = 0
+    while at < len(scope) and scope[at][0] < event.end:
+        length += max(0, min(event.end, scope[at][1]) - max(event.start, scope[at][0]))
+        at += 1
+    return length
 
 
 def _touches(event: GpuEvent, scope: Intervals) -> bool:

@@ -8,6 +8,7 @@ from gpu_runner.errors import FormatError, RunnerError
 from gpu_runner.trace.events import Trace
 from gpu_runner.trace.kineto import read_kineto
 from gpu_runner.trace.nsys import read_nsys
+from gpu_runner.trace.pause import collector_paused
 from gpu_runner.trace.source import first_bytes
 
 SQLITE = b"SQLite format 3\0"
@@ -25,7 +26,8 @@ RAW_NSYS = (".nsys-rep", ".qdrep")
 def read_trace(path: Path, region: str | None = None) -> Trace:
     """The trace in a Kineto `.json`/`.json.gz` or Nsight Systems `.sqlite`, told by its content."""
     try:
-        return _read(path, region)
+        with collector_paused():
+            return _read(path, region)
     except FormatError as problem:
         raise FormatError(f"{path} cannot be read: {problem}") from problem
     except OSError as problem:
