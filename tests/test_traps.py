@@ -775,6 +775,38 @@ FAULTY = [
         """,
     ),
     (
+        "a device chosen at run time",
+        "GPU105",
+        Severity.WARNING,
+        "project/steps.py",
+        HEAD,
+        """
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+        def totals(parts):
+            found = []
+            for part in parts:
+                found.append(part.to(device).sum().item())  # <-
+            return found
+        """,
+    ),
+    (
+        "a device by name, chosen at run time",
+        "GPU105",
+        Severity.WARNING,
+        "project/steps.py",
+        HEAD,
+        """
+        where = "cuda" if torch.cuda.is_available() else "cpu"
+
+        def totals(parts):
+            found = []
+            for part in parts:
+                found.append(torch.zeros(len(part), device=where).sum().item())  # <-
+            return found
+        """,
+    ),
+    (
         "timing in a benchmark without a wait",
         "GPU401",
         Severity.WARNING,

@@ -74,6 +74,9 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     result = instance_of(run, known)
     if result.kind is Kind.TENSOR:
         return _tensor(run, fact, result, receiver, arguments, operands)
+    if result.kind is Kind.PLACE and fact.name == known.name and arguments:
+        device, sure = place_of(arguments[0].value)  # torch.device("cuda")
+        return replace(result, device=device, sure=sure)
     if result.kind in (Kind.MODULE, Kind.PLACE) and fact.name != known.name:
         return replace(result, scalar=fact.scalar or result.scalar)
     return result

@@ -148,6 +148,9 @@ def join(a: Value, b: Value) -> Value:
         return b
     if a.kind in _BY_REF and a.ref != b.ref:
         return UNKNOWN
+    if a.kind is Kind.TEXT and Device.GPU in (place_of(a)[0], place_of(b)[0]):
+        # "cuda" if … else "cpu": code that may run on the GPU is written for it.
+        return Value(Kind.PLACE, device=Device.GPU, sure=Confidence.LIKELY)
     return _join_fields(a, b)
 
 
