@@ -6,11 +6,11 @@ import ast
 from dataclasses import replace
 
 from analyzers.dryrun import effects, moves, waits
-from analyzers.dryrun.parameters import batch, tensor
+from analyzers.dryrun.parameters import batch, from_name, tensor
 from analyzers.dryrun.results import pinned_by, result_of
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
-from analyzers.dryrun.work import device_of_inputs, enqueue, host_reads, host_writes, parts
+from analyzers.dryrun.work import device_of_inputs, enqueue, fetched_from, host_reads, host_writes, parts
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
 from analyzers.timeline import Argument, Call, Called, Reason
@@ -232,6 +232,8 @@ def unknown_call(
     guessed = _guess(run, node, receiver, name, given)
     if guessed is not None:
         return guessed
+    if name and from_name(run, name).kind is Kind.PLACE:  # get_device()
+        return from_name(run, name)
     if name in run.facts.names.get("module_calls", ()):
         return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)
     names = run.facts.names
@@ -239,7 +241,8 @@ def unknown_call(
         device, sure = device_of_inputs(a.value for a in given)
         if device is Device.GPU:
             return replace(run.loss_value(), sure=sure)
-    return UNKNOWN
+    fetched = fetched_from(a.value for a in given)
+    return Value(fetched=fetched) if fetched is not None else UNKNOWN
 
 
 def _guess(

@@ -73,12 +73,13 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
         joined = value if element is UNKNOWN else join(element, value)
         run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
     elif base.kind is Kind.TENSOR:
-        used(run, target.value, base)
+        used(run, target.value, base, value)
 
 
-def used(run: Run, node: ast.expr, value: Value) -> None:
+def used(run: Run, node: ast.expr, value: Value, written: Value | None = None) -> None:
     """Something may have written to `value`: it is no longer a fresh allocation."""
-    if value.fresh and value.kind is Kind.TENSOR:
+    if (value.fresh or value.homemade) and value.kind is Kind.TENSOR:
         path = dotted(node)
         if path and run.state.names.get(path) is value:
-            run.state.names[path] = replace(value, fresh=False)
+            own = value.homemade and written is not None and written.homemade
+            run.state.names[path] = replace(value, fresh=False, homemade=own)

@@ -45,8 +45,11 @@ def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
         return fixed, Confidence.CERTAIN
     for argument in call.arguments:
         value = argument.value
-        if argument.name not in ("device", "other", "") or value.kind is Kind.NONE:
+        if argument.name not in ("device", "other", "type", "") or value.kind is Kind.NONE:
             continue
+        typed = _place_of_type(run, value)
+        if typed is not None:
+            return typed, Confidence.CERTAIN
         if value.kind is Kind.LIBRARY or (value.kind is Kind.TEXT and not value.known):
             continue  # a dtype
         device, sure = place_of(value)
@@ -57,6 +60,15 @@ def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
         if argument.keyword and argument.name == "device":
             return Device.GPU, run.for_gpu.weaker(Confidence.LIKELY)
     return None, Confidence.POSSIBLE
+
+
+def _place_of_type(run: Run, value: Value) -> Device | None:
+    """A class of tensors names the place of its instances, as a value or as text."""
+    name = value.ref if value.kind is Kind.LIBRARY else value.constant
+    fact = run.facts.find(name) if isinstance(name, str) and "." in name else None
+    if fact is None or fact.name != name or not fact.upload or fact.parameters:
+        return None
+    return {"host": Device.HOST, "gpu": Device.GPU}.get(fact.device)
 
 
 def _module(run: Run, node: ast.Call, operand: Value, target: Device, sure: Confidence) -> Value:
@@ -166,6 +178,7 @@ def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -
     run.emit(copy)
     if destination is not None and destination.value.ident:
         made = replace(made, ident=destination.value.ident, pinned=destination.value.pinned)
+    made = replace(made, fetched=copy)
     if blocking:
         waits.wait(run, Reason.COPY, source, node, call)
         return made

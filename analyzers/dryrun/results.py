@@ -19,7 +19,7 @@ from analyzers.dryrun.values import (
     element_of,
     place_of,
 )
-from analyzers.dryrun.work import device_of_inputs
+from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
 from analyzers.timeline import Argument
@@ -88,6 +88,8 @@ def _operands(receiver: Value | None, arguments: Sequence[Argument]) -> list[Val
 
 
 def _with_elements(run: Run, plain: Value, fact: Fact, operands: list[Value]) -> Value:
+    if fact.element == "element" and operands and operands[0].kind is Kind.LOADER:
+        return operands[0]  # iter(loader)
     if plain.kind not in (Kind.SEQUENCE, Kind.MAPPING) or not fact.element:
         return _tensors_inside(plain, fact, operands)
     if fact.element == "element":
@@ -128,10 +130,13 @@ def _tensor(
         graph = True
     base = next((o for o in operands if o.kind is Kind.TENSOR), None)
     shares = (fact.view or fact.inplace) and base is not None and base.kind is Kind.TENSOR
+    on_host = device is Device.HOST
     return replace(
         result,
         device=device,
         sure=sure,
+        homemade=on_host and _homemade(fact, arguments, operands),
+        fetched=fetched_from(operands) if device is not Device.GPU else None,
         ident=base.ident if shares and base is not None else run.new_ident(),
         scalar=_scalar(fact, receiver, arguments, operands),
         flat=_flat(fact, base, arguments),
@@ -143,6 +148,19 @@ def _tensor(
         strided=fact.strided == "yes"
         or bool(fact.view and base is not None and base.strided and fact.strided != "no"),
     )
+
+
+def _homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) -> bool:
+    """Whether the numbers come from the program itself, not from data."""
+    if any(a.name in ("generator", "out") or a.star for a in arguments):
+        return False
+    tensors = [p for o in operands for p in parts(o) if p.kind is Kind.TENSOR]
+    if tensors:
+        return all(t.homemade for t in tensors)
+    if fact.upload:  # torch.tensor(0), torch.tensor([1, 2])
+        data = arguments[0].value if arguments else UNKNOWN
+        return data.kind is Kind.NUMBER or bool(data.items) and element_of(data).kind is Kind.NUMBER
+    return fact.fresh and bool(fact.filled)
 
 
 def device_by(

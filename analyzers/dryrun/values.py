@@ -71,6 +71,8 @@ class Value:
     graph: bool = False  # may carry autograd history
     dtype: str = ""
     strided: bool = False
+    homemade: bool = False  # computed on the host from nothing but constants and factories
+    fetched: Any = field(default=None, compare=False)  # the Copy that brought its data to the host
     bytes: bool = False  # a number that counts bytes
     ref: Any = None  # what else belongs to its kind: function, class, stream, receiver …
     made_by: Any = field(default=None, compare=False)  # the Call that gave it
@@ -186,6 +188,8 @@ def _join_fields(a: Value, b: Value) -> Value:
         graph=a.graph or b.graph,
         dtype=a.dtype if a.dtype == b.dtype else "",
         strided=a.strided and b.strided,
+        homemade=a.homemade and b.homemade,
+        fetched=a.fetched or b.fetched,
         bytes=a.bytes and b.bytes,
         ref=a.ref if a.ref == b.ref else None,
         made_by=a.made_by if a.made_by is b.made_by else None,

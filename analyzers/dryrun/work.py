@@ -11,7 +11,7 @@ from analyzers.dryrun.state import Work, Written
 from analyzers.dryrun.streams import DEFAULT
 from analyzers.dryrun.values import MISSING, NUMBER, Device, Kind, Value
 from analyzers.finding import Confidence
-from analyzers.timeline import Call, CrossStream, HostRead, HostWrite, Reason
+from analyzers.timeline import Call, Copy, CrossStream, HostRead, HostWrite, Reason
 
 
 def enqueue(
@@ -91,7 +91,7 @@ def host_reads(run: Run, value: Value, node: ast.AST) -> None:
             continue
         del state.to_host[part.ident]
         if not state.order.done(unfinished.operation):
-            run.emit(HostRead(run.place(node), part, unfinished.copy))
+            run.emit(HostRead(run.place(node), part, unfinished.copy, unfinished.sure))
 
 
 def host_writes(run: Run, value: Value, node: ast.AST) -> None:
@@ -101,7 +101,7 @@ def host_writes(run: Run, value: Value, node: ast.AST) -> None:
         return
     del run.state.to_device[value.ident]
     if not run.state.order.done(unfinished.operation):
-        run.emit(HostWrite(run.place(node), value, unfinished.copy))
+        run.emit(HostWrite(run.place(node), value, unfinished.copy, unfinished.sure))
 
 
 def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:
@@ -123,6 +123,8 @@ def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:
         fresh=False,
         filled="",
         strided=False,
+        homemade=device is Device.HOST and all(t.homemade for t in tensors),
+        fetched=fetched_from(tensors) if device is not Device.GPU else None,
         constant=MISSING,
         ref=None,
         made_by=None,
@@ -143,6 +145,11 @@ def _computes_on_host(run: Run, value: Value, node: ast.AST) -> bool:
 
     wait(run, Reason.ELEMENT, value, node)
     return True
+
+
+def fetched_from(operands: Iterable[Value]) -> Copy | None:
+    """The copy that brought the data of one of the operands to the host."""
+    return next((p.fetched for o in operands for p in parts(o) if p.fetched is not None), None)
 
 
 def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
