@@ -90,9 +90,7 @@ def _bind_arguments(
             if name in names:
                 given[name] = value
         elif position < len(positional):
-            given[positional[position].arg] = (
-                replace(value, made_by=None) if value.made_by else value
-            )
+            given[positional[position].arg] = _handed(value)
             position += 1
     return given
 

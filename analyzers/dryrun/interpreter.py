@@ -62,8 +62,9 @@ def _constructors(run: Run, found: Scan) -> None:
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():
-            made_by = None if name in owner.written else value.made_by
-            owner.attributes[name] = replace(value, fresh=False, made_by=made_by)
+            if name in owner.written:
+                value = replace(value, made_by=None, homemade=False)
+            owner.attributes[name] = replace(value, fresh=False)
 
 
 def _loaders_moved(run: Run) -> frozenset[Span]:

@@ -78,7 +78,8 @@ def _augmented(run: Run, node: ast.AugAssign) -> None:
             host_reads(run, target, node)
             host_writes(run, target, node)
         graph = run.state.grad and (target.graph or value.graph)
-        result = replace(target, fresh=False, graph=graph, made_by=None)
+        own = target.homemade and (value.homemade or value.kind is Kind.NUMBER)
+        result = replace(target, fresh=False, graph=graph, made_by=None, homemade=own)
         if not target.on_gpu and value.on_gpu:
             result = replace(result, device=Device.GPU, sure=value.sure)
     else:

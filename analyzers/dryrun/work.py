@@ -158,7 +158,7 @@ def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
     One operand on the device puts the result there; a host result needs all operands known.
     """
     best: Value | None = None
-    unknown = False
+    unknown = own = False
     for operand in operands:
         for part in parts(operand):
             if part.on_gpu:
@@ -166,6 +166,12 @@ def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
                     best = part
             elif part.device is Device.UNKNOWN and part.kind in (Kind.TENSOR, Kind.UNKNOWN):
                 unknown = True
+            elif part.homemade and not part.scalar:
+                own = True
     if best is not None:
         return Device.GPU, best.sure
+    if own and unknown:
+        # A host tensor with dimensions takes no operand from the device: what is not known is
+        # most likely a number.
+        return Device.HOST, Confidence.POSSIBLE
     return (Device.UNKNOWN if unknown else Device.HOST), Confidence.LIKELY

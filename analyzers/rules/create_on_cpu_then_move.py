@@ -61,6 +61,17 @@ BAD = [
             return torch.randn(batch, width).cuda()  # <-
         """
     ),
+    # The whole chain could run on the device.
+    Bad(
+        """
+        import math
+        import torch
+
+        def frequencies(t, half):
+            steps = torch.arange(half, dtype=torch.float32)
+            return torch.exp(-math.log(1e4) * steps / half).to(t.device)  # <-
+        """
+    ),
 ]
 GOOD = [
     """
@@ -93,11 +104,14 @@ GOOD = [
 def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
     for copy in timeline.of(Copy):
         factory = copy.source.made_by
-        if copy.direction is not Direction.TO_DEVICE or not isinstance(factory, Call):
+        if copy.direction is not Direction.TO_DEVICE or not applies(copy.place):
             continue
-        if not factory.fact.fresh or factory.fact.upload or factory.fact.pins == "always":
+        made = isinstance(factory, Call) and factory.fact.fresh
+        if copy.source.homemade and not made and not _kept(timeline, copy):
+            yield _computed_here(timeline, copy)
+        if not isinstance(factory, Call) or not factory.fact.fresh:
             continue
-        if not applies(copy.place) or any(factory.has(word) for word in _ON_PURPOSE):
+        if factory.fact.upload or any(factory.has(word) for word in _ON_PURPOSE):
             continue
         if copy.source.fresh:
             yield _made_here(timeline, copy, factory)
@@ -117,6 +131,18 @@ def _made_here(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
         _confidence(copy, factory),
         Severity.WARNING,
         fix=_fix(timeline, copy, factory),
+    )
+
+
+def _computed_here(timeline: Timeline, copy: Copy) -> Finding:
+    what = copy.call.receiver_span or copy.place.span
+    return Finding(
+        copy.place.span,
+        f"{shown(timeline.text(what))} is computed in host memory from nothing but constants and "
+        "then copied to the device. The host does the arithmetic, stages the copy over PCIe and "
+        "waits for it. Give the factories `device=`, and the whole chain runs there.",
+        Confidence.LIKELY.weaker(copy.result.sure).weaker(copy.source.sure),
+        Severity.WARNING,
     )
 
 

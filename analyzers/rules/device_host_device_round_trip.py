@@ -1,0 +1,113 @@
+"""Data goes from the device to the host and back.
+
+## What it does
+Follows what was fetched from the device (`.cpu()`, `.get()`, `.copy_to_host()`, `asnumpy`)
+through host code, and reports it when the result is sent to the device again.
+
+## Why it matters
+Two crossings of PCIe and two waits for work that device memory would have done at its own
+bandwidth, 30 to 120 times that of the host link.
+
+## Example
+Use the operation of the library that holds the data, or hand the memory over with DLPack.
+
+## Fix safety
+There is no mechanical fix: which operation replaces the host code is for the author to choose.
+A zero-copy exchange shares memory, so both sides must keep it alive.
+
+## When to ignore
+When the library has no such operation on the device and the data is small.
+
+## References
+- CuPy user guide, "Interoperability"
+- PyTorch source, `Tensor.__dlpack__(stream=…)`
+"""
+
+from collections.abc import Iterator
+
+from analyzers.finding import Confidence, Finding, Related, Severity
+from analyzers.judging import applies, shown
+from analyzers.rule import Bad, rule
+from analyzers.timeline import Copy, Direction, Heat, Timeline
+
+BAD = [
+    Bad(
+        """
+        import numpy as np
+        import torch
+
+        def sort(rows: torch.Tensor, columns: torch.Tensor):
+            keys = rows.cuda()
+            order = np.lexsort([keys.cpu().numpy()])  # <-
+            return torch.from_numpy(order).to(keys.device)
+        """
+    ),
+    Bad(
+        """
+        import cupy as cp
+        import numpy as np
+
+        def offsets(counts):
+            d_counts = cp.asarray(counts)
+            for _ in range(10):
+                d_counts = d_counts * 2
+                host = d_counts.get()  # <-
+                d_counts = cp.asarray(np.cumsum(host))
+            return d_counts
+        """
+    ),
+]
+GOOD = [
+    # Fetched for the host alone.
+    """
+    import numpy as np
+    import torch
+
+    def sort(keys: torch.Tensor):
+        return np.lexsort([keys.cuda().cpu().numpy()])
+    """,
+    # Another array goes up.
+    """
+    import cupy as cp
+    import numpy as np
+
+    def step(x, table):
+        shown = cp.asarray(x).get()
+        print(shown)
+        return cp.asarray(np.cumsum(table))
+    """,
+]
+
+
+@rule("GPU209", severity=Severity.WARNING, bad=BAD, good=GOOD)
+def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
+    for copy in timeline.of(Copy):
+        fetched = copy.source.fetched
+        if copy.direction is not Direction.TO_DEVICE or not isinstance(fetched, Copy):
+            continue
+        if not applies(copy.place) or not applies(fetched.place):
+            continue
+        yield Finding(
+            fetched.place.span,
+            f"{shown(timeline.text(fetched.place.span))} brings data to the host that goes back to "
+            f"the device in line {copy.place.span.line}. That is two copies over PCIe and two "
+            "waits. Keep the step between them on the device.",
+            _confidence(fetched, copy),
+            Severity.WARNING,
+            related=(Related(copy.place.span, "sent back here"),),
+        )
+
+
+def _confidence(fetched: Copy, copy: Copy) -> Confidence:
+    sure = Confidence.LIKELY
+    if fetched.source.on_gpu:
+        sure = sure.weaker(fetched.source.sure)
+    else:
+        sure = Confidence.POSSIBLE
+    if fetched.place.heat is Heat.UNKNOWN:
+        sure = Confidence.POSSIBLE if not _certain(fetched) else sure
+    return sure.weaker(copy.result.sure)
+
+
+def _certain(fetched: Copy) -> bool:
+    return fetched.source.sure is Confidence.CERTAIN
