@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
@@ -71,11 +72,78 @@ class Fact:
 FIELDS = frozenset(f.name for f in fields(Fact)) - {"name"}
 
 
+class Table(Mapping[str, Fact]):
+    """Every fact by its name; a file is parsed when a name that it speaks of is first looked up."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._files: dict[str, list[str]] = {}  # first part of a name -> texts not parsed yet
+        self._raw: dict[str, dict[str, Any]] = {}
+        self._facts: dict[str, Fact | None] = {}
+        for text in files:
+            for root in set(_ROOT.findall(text)):
+                self._files.setdefault(root, []).append(text)
+
+    def __getitem__(self, name: str) -> Fact:
+        fact = self.find(name)
+        if fact is None:
+            raise KeyError(name)
+        return fact
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        for root in list(self._files):
+            self._read(root)
+        return iter(list(self._raw))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def find(self, name: str) -> Fact | None:
+        """The fact of exactly that name."""
+        if name not in self._facts:
+            self._facts[name] = self._fact(name)
+        return self._facts[name]
+
+    def _body(self, name: str) -> dict[str, Any] | None:
+        root = name.partition(".")[0]
+        if root in self._files:
+            self._read(root)
+        return self._raw.get(name)
+
+    def _read(self, root: str) -> None:
+        for text in self._files.pop(root, ()):
+            if text.split('"', 2)[1] not in self._raw:  # its first table: not read for another root
+                self._raw.update(tomllib.loads(text))
+
+    def _fact(self, name: str) -> Fact | None:
+        values = self._body(name)
+        if values is None:
+            return None
+        seen = {name}
+        while values.get("like"):
+            model = values["like"]
+            body = None if model in seen else self._body(model)
+            if body is None:
+                raise ValueError(f"fact {name!r}: like = {model!r} leads nowhere")
+            seen.add(model)
+            values = {**body, **values, "like": body.get("like", "")}
+        unknown = set(values) - FIELDS
+        if unknown:
+            raise ValueError(f"fact {name!r} has unknown keys: {', '.join(sorted(unknown))}")
+        listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return Fact(name=name, **listed)
+
+
+_ROOT = re.compile(r'^\["([^".]+)', re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Facts:
     """All facts, with look-up by full name."""
 
-    table: dict[str, Fact]
+    table: Table
     modules: frozenset[str]  # top-level import names of GPU libraries
     triggers: re.Pattern[bytes]  # a file without a match needs no analysis
     names: dict[str, tuple[str, ...]]  # what parameter and function names usually stand for
@@ -86,23 +154,23 @@ class Facts:
         """The fact for `name`: its own, or the nearest `prefix.*`."""
         if name in self._found:
             return self._found[name]
-        fact = self.table.get(name)
+        fact = self.table.find(name)
         prefix = name
         while fact is None and "." in prefix:
             prefix = prefix.rpartition(".")[0]
-            fact = self.table.get(prefix + ".*")
+            fact = self.table.find(prefix + ".*")
         self._found[name] = fact
         return fact
 
     def method(self, cls: str, name: str) -> Fact | None:
         """The fact for method or attribute `name` of class `cls` or of the class it derives from."""
         while cls:
-            own = self.table.get(f"{cls}.{name}")
+            own = self.table.find(f"{cls}.{name}")
             if own is not None:
                 return own
-            parent = self.table.get(cls)
+            parent = self.table.find(cls)
             if parent is None or not parent.is_a:
-                return self.table.get(f"{cls}.*")
+                return self.table.find(f"{cls}.*")
             cls = parent.is_a
         return None
 
@@ -110,41 +178,24 @@ class Facts:
 @cache
 def load_facts() -> Facts:
     """The facts of every library, from the TOML files beside this package."""
-    raw: dict[str, dict[str, Any]] = {}
     modules: set[str] = set()
     triggers: set[str] = set()
     names: dict[str, tuple[str, ...]] = {}
     tensors: list[tuple[int, str, str]] = []
+    files: list[str] = []
     for entry in sorted(resources.files("analyzers.facts").iterdir(), key=lambda e: e.name):
         if not entry.name.endswith(".toml") or entry.name == "gpus.toml":
             continue
-        data = tomllib.loads(entry.read_text(encoding="utf-8"))
-        library = data.pop("library", {})
+        head, start, tables = entry.read_text(encoding="utf-8").partition('\n["')
+        data = tomllib.loads(head)
+        library = data.get("library", {})
         modules.update(library.get("modules", ()))
         triggers.update(library.get("triggers", ()))
         if "tensor" in library:
             place = library.get("rank", 9)  # where a file imports several, the lowest rank counts
             tensors += [(place, m, library["tensor"]) for m in library.get("modules", ())]
-        names.update({k: tuple(v) for k, v in data.pop("names", {}).items()})
-        raw.update(data)
+        names.update({k: tuple(v) for k, v in data.get("names", {}).items()})
+        files.append(start + tables)
     pattern = re.compile(b"|".join(re.escape(t.encode()) for t in sorted(triggers)) or rb"(?!)")
-    table = {name: _fact(name, raw) for name in raw}
-    return Facts(
-        table, frozenset(modules), pattern, names, tuple((m, t) for _, m, t in sorted(tensors))
-    )
-
-
-def _fact(name: str, raw: dict[str, dict[str, Any]]) -> Fact:
-    values = dict(raw[name])
-    seen = {name}
-    while values.get("like"):
-        model = values.pop("like")
-        if model in seen or model not in raw:
-            raise ValueError(f"fact {name!r}: like = {model!r} leads nowhere")
-        seen.add(model)
-        values = {**raw[model], **values, "like": raw[model].get("like", "")}
-    unknown = set(values) - FIELDS
-    if unknown:
-        raise ValueError(f"fact {name!r} has unknown keys: {', '.join(sorted(unknown))}")
-    listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return Fact(name=name, **listed)
+    classes = tuple((module, name) for _, module, name in sorted(tensors))
+    return Facts(Table(files), frozenset(modules), pattern, names, classes)

@@ -95,6 +95,16 @@ def _bind_arguments(
     return given
 
 
+def _handed(value: Value) -> Value:
+    """A value as the called function sees it: how it was made is the caller's affair.
+
+    Only batches keep their loader, so that a move anywhere is known to be a move of them.
+    """
+    if value.made_by is None or value.made_by.fact.kind == "loader":
+        return value
+    return replace(value, made_by=None, fresh=False)
+
+
 def _follow(run: Run, info: FunctionInfo, given: dict[str, Value], receiver: Value | None) -> Value:
     from analyzers.dryrun.statements import execute
 
@@ -135,8 +145,7 @@ def _end_state(run: Run) -> State:
             (state.to_device, end.to_device),
         ):
             mine.update(theirs)
-        state.written.update(end.written)
-        state.recorded.update(end.recorded)
+        state.uses_merge(end)
         if end.work is not None and (state.work is None or end.work.order > state.work.order):
             state.work = end.work
         state.waited = max(state.waited, end.waited)
