@@ -5,19 +5,19 @@ Every implicit wait belongs to exactly one rule, so that one place never gets tw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from analyzers.dryrun.values import Device, Kind, Value
+from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence, Finding, Fix, Related, Severity
 from analyzers.judging import (
-    applies,
     device_confidence,
     measured,
     repeated_confidence,
     shown,
     when,
 )
-from analyzers.timeline import Heat, Place, Reason, Timeline, Wait
+from analyzers.timeline import Heat, Reason, Timeline, Wait
 
 _BY_REASON = {
     Reason.CONDITION: "GPU107",
@@ -34,6 +34,17 @@ _HINTS = frozenset({"output_size", "num_classes"})
 
 
 _ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE, Reason.SHAPE})
+
+
+# Files in which waits are the subject, or cost nothing that anybody would notice.
+_OFF_PATHS = re.compile(
+    r"(^|[/_.-])(bench(mark)?(s|ing)?|tests?|testing|conftest|profil(e|er|ing))([/_.-]|$)", re.I
+)
+
+
+def measures(timeline: Timeline) -> bool:
+    """Whether the file is a benchmark or a test: waits belong there."""
+    return bool(_OFF_PATHS.search(timeline.source.path))
 
 
 def rule_for(wait: Wait) -> str:
@@ -63,12 +74,14 @@ def _uploads_numbers(wait: Wait) -> bool:
 
 
 def _reads_all(wait: Wait) -> bool:
-    """The host asks for all the numbers at once, as Python or NumPy has them."""
-    return wait.call is not None
+    """The host asks for the numbers; a cast that moves has a rule of its own (GPU115)."""
+    return wait.call is not None and wait.call.method != "type"
 
 
 def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]:
     """The implicit waits that belong to a rule and are worth a remark, one for each place."""
+    if measures(timeline):
+        return
     seen: set[tuple[int, int]] = set()
     for wait in timeline.of(Wait):
         if wait.explicit or rule_for(wait) != code:
@@ -98,6 +111,7 @@ def remark(
     wait: Wait,
     sure: Confidence,
     message: str,
+    *,
     severity: Severity = Severity.WARNING,
     fix: Fix | None = None,
     related: tuple[Related, ...] = (),

@@ -165,12 +165,13 @@ _ORDERING = frozenset(
     {"non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
     | {"current_stream", "default_stream", "Stream", "copy_to_host", "set_stream", "async_op"}
 )
+_WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
 
 
 def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
     if function is None:
         return
-    if node.attr in _ORDERING:
+    if node.attr in _ORDERING and node.attr not in _WHEN_CALLED:
         function.ordering = True
     value = node.value
     if function.owner is not None and isinstance(value, ast.Attribute) and node.attr.endswith("_"):
@@ -195,7 +196,9 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 target.add(dotted(part))
         if function is not None:
             function.calls.add(callee.attr)
-            if any(keyword.arg in _ORDERING for keyword in node.keywords):
+            if callee.attr in _WHEN_CALLED or any(
+                keyword.arg in _ORDERING for keyword in node.keywords
+            ):
                 function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:
         function.calls.add(callee.id)

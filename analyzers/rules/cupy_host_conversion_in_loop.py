@@ -105,5 +105,5 @@ def cupy_host_conversion_in_loop(timeline: Timeline) -> Iterator[Finding]:
             "{what} brings a CuPy value to the host {when}. "
             "The host waits for all queued work, and the GPU runs dry. "
             "Keep it on the device and look at it every N turns, or copy once behind the loop.",
-            Severity.INFO,
+            severity=Severity.INFO,
         )

@@ -98,7 +98,7 @@ def data_dependent_shape_in_hot_path(timeline: Timeline) -> Iterator[Finding]:
             "The size of {what} depends on GPU data, so the host fetches it before it can "
             "allocate the result, {when}. It waits for all queued work. "
             "Keep the shape with `torch.where`, `masked_fill` or a product with the mask.",
-            Severity.WARNING if _in_inner_loop(wait) else Severity.INFO,
+            severity=Severity.WARNING if _in_inner_loop(wait) else Severity.INFO,
         )
 
 

@@ -100,5 +100,5 @@ def element_loop_over_device_array(timeline: Timeline) -> Iterator[Finding]:
                 "{what} moves one element of a device array {when}. "
                 "Each is a transfer and a wait of its own. "
                 "Copy the array once with `copy_to_host()`, or compute on the device.",
-                Severity.ERROR,
+                severity=Severity.ERROR,
             )

@@ -93,5 +93,5 @@ def host_index_into_cuda_tensor(timeline: Timeline) -> Iterator[Finding]:
             "{what} indexes a GPU tensor by numbers of the host, which are copied over {when}. "
             "The host waits for the copy and for all queued work. "
             "Build the index on the device, once if it stays the same.",
-            Severity.INFO,
+            severity=Severity.INFO,
         )

@@ -89,5 +89,5 @@ def missing_size_hint(timeline: Timeline) -> Iterator[Finding]:
             sure,
             f"{{what}} has no `{hint}`, so PyTorch reads the size back from the GPU {{when}}. "
             f"The host waits for all queued work. Hand in `{hint}` if the host knows it.",
-            Severity.INFO,
+            severity=Severity.INFO,
         )

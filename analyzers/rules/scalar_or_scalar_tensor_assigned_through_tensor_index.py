@@ -96,5 +96,5 @@ def scalar_or_scalar_tensor_assigned_through_tensor_index(timeline: Timeline) ->
             sure,
             "Storing one value through the index of {what} copies that value between host and "
             f"device {{when}}. The host waits for all queued work. {way_out}",
-            Severity.INFO,
+            severity=Severity.INFO,
         )

@@ -1,0 +1,179 @@
+"""The host waits for the whole GPU again and again.
+
+## What it does
+Finds `torch.cuda.synchronize()` and its like in loops that feed the device and in functions that
+run once per step, where nothing in sight needs the wait: no clock, no copy under way, no other
+stream, no other library that takes over.
+
+## Why it matters
+The wait drains the launch queue. The GPU then idles for as long as Python needs to enqueue the
+next work, and each turn begins with an empty queue.
+
+## Example
+Delete the call; later work on the same stream is in order anyway.
+
+## Fix safety
+What other code does with the data cannot all be seen: another library, another process or a
+mapped buffer may rely on the wait. So the deletion states its condition.
+
+## When to ignore
+When the wait bounds how far the host runs ahead, or brings an error to light where it happens.
+
+## References
+- Nsight Systems, rule cuda_api_sync
+- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"
+"""
+
+from collections.abc import Iterator
+
+from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
+from analyzers.fixes import delete_statement
+from analyzers.judging import applies, shown, when
+from analyzers.rule import Bad, rule
+from analyzers.synchronizing import next_event, on_purpose
+from analyzers.timeline import Heat, LoopKind, Reason, Timeline, Wait
+from analyzers.waiting import measures
+
+BAD = [
+    Bad(
+        """
+        import torch
+
+        def train(model, loader, optimizer):
+            model = model.cuda()
+            for x in loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                torch.cuda.synchronize()  # <-
+        """,
+        fixed="""
+        import torch
+
+        def train(model, loader, optimizer):
+            model = model.cuda()
+            for x in loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+        """,
+    ),
+    Bad(
+        """
+        import cupy as cp
+
+        def diffuse(field, steps):
+            field = cp.asarray(field)
+            for _ in range(steps):
+                field = field + cp.roll(field, 1)
+                cp.cuda.Stream.null.synchronize()  # <-
+            return field
+        """,
+        fixed="""
+        import cupy as cp
+
+        def diffuse(field, steps):
+            field = cp.asarray(field)
+            for _ in range(steps):
+                field = field + cp.roll(field, 1)
+            return field
+        """,
+    ),
+]
+GOOD = [
+    # A clock is read: the wait is what is measured.
+    """
+    import time
+
+    import torch
+
+    def train(model, loader):
+        model = model.cuda()
+        for x in loader:
+            start = time.perf_counter()
+            model(x.cuda())
+            torch.cuda.synchronize()
+            print(time.perf_counter() - start)
+    """,
+    # Data is on its way to the host.
+    """
+    import torch
+
+    def fetch(model, loader, host):
+        model = model.cuda()
+        for x in loader:
+            host.copy_(model(x.cuda()), non_blocking=True)
+            torch.cuda.synchronize()
+            print(host.tolist())
+    """,
+    # Another library reads the device's memory.
+    """
+    import torch
+    from mpi4py import MPI
+
+    def exchange(model, loader):
+        model = model.cuda()
+        for x in loader:
+            y = model(x.cuda())
+            torch.cuda.synchronize()
+            MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, y)
+    """,
+    # Behind a flag, and every so often.
+    """
+    import torch
+
+    def train(model, loader, debug):
+        model = model.cuda()
+        for step, x in enumerate(loader):
+            model(x.cuda())
+            if debug or step % 100 == 0:
+                torch.cuda.synchronize()
+    """,
+    # A helper whose purpose it is.
+    """
+    import torch
+
+    def sync_all(devices):
+        for device in devices:
+            torch.cuda.synchronize(device)
+    """,
+]
+
+
+@rule("GPU101", severity=Severity.WARNING, bad=BAD, good=GOOD)
+def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
+    for number, wait in enumerate(() if measures(timeline) else timeline.events):
+        if not isinstance(wait, Wait) or not wait.explicit or wait.call is None:
+            continue
+        if not applies(wait.place) or on_purpose(timeline, wait):
+            continue
+        if next_event(timeline.events, number) is not None:
+            continue  # GPU102 speaks of it
+        sure = _confidence(wait)
+        yield Finding(
+            wait.place.span,
+            f"{shown(timeline.text(wait.place.span))} makes the host wait for all queued work, "
+            f"{when(wait.place)}. The queue runs empty, and the GPU idles until the next launch. "
+            "Later work is in order without it: wait only where the host reads a result.",
+            sure,
+            Severity.WARNING,
+            fix=_fix(timeline, wait),
+        )
+
+
+def _confidence(wait: Wait) -> Confidence:
+    loops = [loop for loop in wait.place.loops if loop.kind is not LoopKind.FEW]
+    busy = bool(loops) and loops[-1].runs_work and loops[-1].kind is not LoopKind.EPOCHS
+    if wait.reason is Reason.EVENT or not busy or wait.place.heat is Heat.UNKNOWN:
+        return Confidence.POSSIBLE
+    return Confidence.LIKELY
+
+
+def _fix(timeline: Timeline, wait: Wait) -> Fix | None:
+    if wait.place.statement != wait.place.span:
+        return None
+    edit = delete_statement(timeline.source, wait.place.statement)
+    if edit is None:
+        return None
+    condition = "Right when no other stream, library or process reads device or mapped memory here."
+    return Fix("Delete the wait", (edit,), Safety.UNSAFE, condition)
