@@ -15,6 +15,7 @@ from analyzers.dryrun.interpreter import dry_run
 from analyzers.dryrun.run import Hints
 from analyzers.finding import Confidence, Finding, Objective, Severity, Span
 from analyzers.knowledge import load_facts
+from analyzers.prefilter import mentions_gpu
 from analyzers.rule import Rule, all_rules
 from analyzers.source import Source, Unreadable, read_source
 from analyzers.suppressions import Complaint, find_suppressions, split
@@ -80,12 +81,6 @@ def analyze(path: str, text: str | bytes, config: AnalysisConfig = AnalysisConfi
     except Exception as problem:  # a fault of ours must not cost the other files
         reason = f"The analysis failed ({type(problem).__name__}: {problem}); please report it."
         return Analysis(path, Status.FAILED, reason)
-
-
-def mentions_gpu(text: str | bytes) -> bool:
-    """Whether the text names a GPU library at all; without one there is nothing to analyse."""
-    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    return load_facts().triggers.search(data) is not None or b"\x00" in data[:4]
 
 
 def timeline_of(source: Source, config: AnalysisConfig = AnalysisConfig()) -> Timeline:

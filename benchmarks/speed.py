@@ -48,7 +48,7 @@ class Cost:
 
 def bare(tree: Path) -> None:
     """The least that any such tool must do; run in a process of its own."""
-    from analyzers.engine import mentions_gpu
+    from analyzers.prefilter import mentions_gpu
 
     warnings.simplefilter("ignore")
     files = parsed = lines = 0

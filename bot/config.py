@@ -144,8 +144,24 @@ def codes(names: list[str] | tuple[str, ...], where: str) -> frozenset[str]:
 
 
 def known_gpu(name: str, where: str) -> str:
-    """The name of a GPU, in any case; the facts say which are known."""
-    return name
+    """The facts' own name of this GPU, whatever its case and hyphens; empty stays empty."""
+    if not name:
+        return ""
+    import difflib
+    import tomllib
+    from importlib import resources
+
+    text = resources.files("analyzers.facts").joinpath("gpus.toml").read_text("utf-8")
+    plain = {_levelled(known): known for known in tomllib.loads(text)["gpu"]}
+    if _levelled(name) in plain:
+        return plain[_levelled(name)]
+    close = difflib.get_close_matches(_levelled(name), plain, 1)
+    hint = f"did you mean {plain[close[0]]}?" if close else f"known are {', '.join(plain.values())}"
+    raise UsageError(f"{where}: there is no GPU {name!r}; {hint}")
+
+
+def _levelled(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower().removeprefix("nvidia")
 
 
 def no_such_rule(name: str, where: str) -> str:

@@ -94,15 +94,17 @@ def examine_all(jobs: Sequence[Job], runner: Runner = run_here) -> list[Examined
 
 def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tuple[int, Examined]]:
     """A runner: files that may hold GPU code are judged in child processes, the others are not."""
-    from analyzers.engine import mentions_gpu
+    from analyzers.prefilter import mentions_gpu
 
     here = [n for n, job in enumerate(jobs) if job.text is not None and not mentions_gpu(job.text)]
     for number in here:
         yield number, task.work(jobs[number])
     there = sorted(set(range(len(jobs))) - set(here))
     if there:
+        import analyzers.engine
         from analyzers.rule import all_rules
 
+        analyzers.engine.load_facts()
         all_rules()  # the children are copies of this process and need not read them again
     for place, result in run(task, [jobs[number] for number in there]):
         yield there[place], result
@@ -115,13 +117,15 @@ def failed(job: Job, reason: str) -> Examined:
 
 def examine(job: Job) -> Examined:
     """The file's new findings, with proven suggestions."""
-    from analyzers.engine import analyze, mentions_gpu
+    from analyzers.prefilter import mentions_gpu
 
     data = job.text if job.text is not None else read(job.source)
     if isinstance(data, str):
         return failed(job, data)
     if not mentions_gpu(data) and not (job.base and mentions_gpu(job.base)):
         return Examined(job.path, "skipped", NO_GPU)
+    from analyzers.engine import analyze
+
     analysis = analyze(job.path, data, job.config)
     status, silenced = str(analysis.status), _silenced(analysis)
     if not analysis.findings and not job.base:

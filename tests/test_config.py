@@ -45,6 +45,7 @@ exclude = ["tests"]
 hot-functions = ["step"]
 device-helpers = ["to_gpu"]
 max-comments = 5
+gpu = "nvidia rtx4090"
 
 [tool.hostside.per-path-ignores]
 "scripts/*" = ["GPU1"]
@@ -57,7 +58,7 @@ max-comments = 5
     assert (config.fail_on, config.objectives) == ("never", {Objective.CORRECTNESS})
     assert (config.include, config.exclude) == (("src/**",), ("tests",))
     assert (config.hot_functions, config.device_helpers) == (("step",), ("to_gpu",))
-    assert config.max_comments == 5
+    assert (config.max_comments, config.gpu) == (5, "RTX 4090")
     assert "GPU105" in config.for_file("scripts/x.py").ignore
     assert config.source == PYPROJECT
 
@@ -106,6 +107,11 @@ def test_two_files_are_one_too_many() -> None:
         ),
         pytest.param(
             "[tool.hostside\n", r"pyproject.toml is not valid TOML: .*line 1", id="broken TOML"
+        ),
+        pytest.param(
+            "[tool.hostside]\ngpu = 'A1000'\n",
+            r"gpu: there is no GPU 'A1000'; did you mean A100\?",
+            id="a GPU that does not exist",
         ),
         pytest.param(
             "[tool.hostside]\nselect = ['GPU1050']\n",

@@ -14,7 +14,7 @@ import pytest
 from analyzers.finding import Severity
 from bot.diff import Placement
 from bot.reports import FORMATS, render
-from bot.reports.text import coloured
+from bot.reports.terminal import coloured
 from bot.review import Conclusion, FileReport, Review
 from tests.sample_review import EMPTY, REVIEW, finding, reported
 

@@ -1,151 +1,46 @@
-"""The review as a person reads it in a terminal."""
+"""The review as a person reads it; a review that says nothing costs no formatting library."""
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Iterator
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
-from analyzers.finding import Confidence, Safety, Severity
-from analyzers.rule import find_rule
-from bot.comments import ReviewComment, reason, sentence
-from bot.diff import Placement
 from bot.neutral import visible
 from bot.reports.words import closing, counted_files, unjudged
 from bot.review import Review
 
-_COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
-_DIFF_COLOURS = {"+": "green", "-": "red", "@": "dim"}
-PIPED_WIDTH = 100
-_INDENT = 4
+WIDEST = 120
 
 
 def render(review: Review) -> str:
     """The review as plain text."""
-    return _printed(review, Console(file=io.StringIO(), width=PIPED_WIDTH, no_color=True))
+    if not review.comments:
+        return "".join(f"{text}\n" for text, _ in tail(review))
+    from bot.reports.terminal import plain
 
-
-def coloured(review: Review, width: int = PIPED_WIDTH) -> str:
-    """The review with terminal colours."""
-    console = Console(
-        file=io.StringIO(), width=width, force_terminal=True, color_system="standard", _environ={}
-    )
-    return _printed(review, console)
+    return plain(review)
 
 
 def show(review: Review) -> None:
     """Print the review: in colour on a terminal, plain where NO_COLOR is set or in a pipe."""
     from bot.cli.options import emit
 
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not sys.stdout.isatty() or not review.comments:
         emit(render(review))
-    else:
-        emit(coloured(review, min(os.get_terminal_size().columns, 120)))
-
-
-def _printed(review: Review, console: Console) -> str:
-    for line in _lines(review):
-        console.print(line, soft_wrap=isinstance(line, Text) and line.no_wrap, highlight=False)
-    assert isinstance(console.file, io.StringIO)
-    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
-
-
-def _lines(review: Review) -> Iterator[Text | Padding]:
-    for comment in review.comments:
-        if comment.placement is not Placement.SUMMARY:
-            yield from _comment(comment)
-    folded = review.placed(Placement.SUMMARY)
-    surplus = [c for c in folded if c.finding.confidence is not Confidence.POSSIBLE]
-    for comment in surplus:
-        yield _header(comment)
-    if surplus:
-        yield Text()
-    for file in unjudged(review):
-        yield Text(visible(f"{file.path} was not judged: {file.reason}"), style="yellow")
-    yield Text(counted_files(review), style="dim")
-    yield Text(closing(review, " (--confidence possible)"), style="bold")
-
-
-def _header(comment: ReviewComment) -> Text:
-    finding = comment.finding
-    doubt = "" if finding.confidence is Confidence.CERTAIN else f", {finding.confidence}"
-    place = f"{comment.path}:{finding.span.line}:{finding.span.column + 1}"
-    return _unwrapped(
-        (visible(place), "bold"),
-        " ",
-        (finding.rule, _COLOURS[finding.severity]),
-        f" {finding.name} ",
-        (f"{finding.severity}{doubt}", "dim"),
-    )
-
-
-def _comment(comment: ReviewComment) -> Iterator[Text | Padding]:
-    finding = comment.finding
-    yield _header(comment)
-    yield from _frame(comment)
-    yield _paragraph(finding.message)
-    if finding.cost:
-        yield _paragraph(finding.cost.text)
-    why = reason(find_rule(finding.rule))
-    if why:
-        yield _paragraph(f"Why: {why}", "dim")
-    for other in finding.related:
-        yield _paragraph(f"line {other.span.line}: {other.text}", "dim")
-    yield from _suggestion(comment)
-    yield Text()
-
-
-def _frame(comment: ReviewComment) -> Iterator[Text]:
-    span, excerpt = comment.finding.span, comment.excerpt
-    digits = len(str(excerpt.first + len(excerpt.lines)))
-    for number, line in enumerate(excerpt.lines, excerpt.first):
-        flagged = span.line <= number <= span.end_line
-        mark = ("❱", _COLOURS[comment.finding.severity]) if flagged else (" ", "")
-        style = "" if flagged else "dim"
-        shown = visible(line).expandtabs(4)
-        yield _unwrapped("  ", mark, (f" {number:>{digits}} │ ", "dim"), (shown, style))
-        if number == span.line == span.end_line:
-            yield _carets(comment, line, digits)
-
-
-def _carets(comment: ReviewComment, line: str, digits: int) -> Text:
-    span = comment.finding.span
-    before = cell_len(visible(line[: span.column]).expandtabs(4))
-    width = cell_len(visible(line[: span.end_column]).expandtabs(4)) - before
-    colour = _COLOURS[comment.finding.severity]
-    blank = " " * (digits + 5)
-    return _unwrapped((f"{blank}│ ", "dim"), " " * before, ("^" * max(width, 1), colour))
-
-
-def _suggestion(comment: ReviewComment) -> Iterator[Text | Padding]:
-    suggestion = comment.suggestion
-    if suggestion is None:
         return
-    kinds = {
-        Safety.SAFE: "Suggestion (safe, --fix)",
-        Safety.UNSAFE: "Suggestion (right under a condition)",
-        Safety.DISPLAY: "Sketch",
-    }
-    yield _paragraph(f"{kinds[suggestion.safety]}: {sentence(suggestion.title)}", "bold")
-    if suggestion.condition:
-        yield _paragraph(f"Right if: {suggestion.condition}")
-    for line in visible(suggestion.diff).split("\n"):
-        yield _unwrapped(" " * (_INDENT + 2), (line, _DIFF_COLOURS.get(line[:1], "dim")))
-    if suggestion.obstacle:
-        yield _paragraph(f"Not one-click, because {suggestion.obstacle}.", "dim")
+    from bot.reports.terminal import coloured
+
+    emit(coloured(review, min(os.get_terminal_size().columns, WIDEST)))
 
 
-def _paragraph(text: str, style: str = "") -> Padding:
-    return Padding(Text(visible(text), style=style), (0, 0, 0, _INDENT))
-
-
-def _unwrapped(*parts: str | tuple[str, str]) -> Text:
-    text = Text.assemble(*parts)
-    text.no_wrap = True
-    return text
+def tail(review: Review) -> list[tuple[str, str]]:
+    """The last lines with their style: what was not judged, what was read, the outcome."""
+    return [
+        *(
+            (visible(f"{file.path} was not judged: {file.reason}"), "yellow")
+            for file in unjudged(review)
+        ),
+        (counted_files(review), "dim"),
+        (closing(review, " (--confidence possible)"), "bold"),
+    ]
