@@ -82,6 +82,7 @@ class Examined:
     gone: tuple[tuple[str, str], ...] = ()  # findings that only the base has
 
 
+UNDECIDED = "undecided"
 NO_GPU = "No GPU library is named."
 Runner = Callable[[Task[Job, Examined], Sequence[Job]], Iterator[tuple[int, Examined]]]
 
@@ -93,21 +94,37 @@ def examine_all(jobs: Sequence[Job], runner: Runner = run_here) -> list[Examined
 
 
 def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tuple[int, Examined]]:
-    """A runner: files that may hold GPU code are judged in child processes, the others are not."""
+    """A runner: sifts out files without GPU code, judges the others in child processes."""
+    wanted: list[int] = []
+    texts = all(job.text is not None for job in jobs)
+    for number, result in (run_here if texts else run)(SIFT, jobs):
+        if result.status == UNDECIDED:
+            wanted.append(number)
+        else:
+            yield number, result
+    if not wanted:
+        return
+    import analyzers.engine
+    from analyzers.rule import all_rules
+
+    # Children are copies of this process and need not read again what it has read.
+    analyzers.engine.load_facts()
+    all_rules()
+    wanted.sort()
+    for place, result in run(task, [jobs[number] for number in wanted]):
+        yield wanted[place], result
+
+
+def sift(job: Job) -> Examined:
+    """What can be said of the file without analysing it."""
     from analyzers.prefilter import mentions_gpu
 
-    here = [n for n, job in enumerate(jobs) if job.text is not None and not mentions_gpu(job.text)]
-    for number in here:
-        yield number, task.work(jobs[number])
-    there = sorted(set(range(len(jobs))) - set(here))
-    if there:
-        import analyzers.engine
-        from analyzers.rule import all_rules
-
-        analyzers.engine.load_facts()
-        all_rules()  # the children are copies of this process and need not read them again
-    for place, result in run(task, [jobs[number] for number in there]):
-        yield there[place], result
+    data = job.text if job.text is not None else read(job.source)
+    if isinstance(data, str):
+        return failed(job, data)
+    if mentions_gpu(data) or (job.base and mentions_gpu(job.base)):
+        return Examined(job.path, UNDECIDED)
+    return Examined(job.path, "skipped", NO_GPU)
 
 
 def failed(job: Job, reason: str) -> Examined:
@@ -117,15 +134,14 @@ def failed(job: Job, reason: str) -> Examined:
 
 def examine(job: Job) -> Examined:
     """The file's new findings, with proven suggestions."""
-    from analyzers.prefilter import mentions_gpu
+    first = sift(job)
+    if first.status != UNDECIDED:
+        return first
+    from analyzers.engine import analyze
 
     data = job.text if job.text is not None else read(job.source)
     if isinstance(data, str):
         return failed(job, data)
-    if not mentions_gpu(data) and not (job.base and mentions_gpu(job.base)):
-        return Examined(job.path, "skipped", NO_GPU)
-    from analyzers.engine import analyze
-
     analysis = analyze(job.path, data, job.config)
     status, silenced = str(analysis.status), _silenced(analysis)
     if not analysis.findings and not job.base:
@@ -142,6 +158,7 @@ def examine(job: Job) -> Examined:
 
 
 EXAMINE: Task[Job, Examined] = Task(examine, failed)
+SIFT: Task[Job, Examined] = Task(sift, failed)
 
 
 def read(source: str) -> bytes | str:
