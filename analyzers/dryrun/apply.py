@@ -6,11 +6,19 @@ import ast
 from dataclasses import replace
 
 from analyzers.dryrun import effects, moves, waits
+from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.parameters import batch, from_name, tensor
 from analyzers.dryrun.results import pinned_by, result_of
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
-from analyzers.dryrun.work import device_of_inputs, enqueue, fetched_from, host_reads, host_writes, parts
+from analyzers.dryrun.work import (
+    device_of_inputs,
+    enqueue,
+    fetched_from,
+    host_reads,
+    host_writes,
+    parts,
+)
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
 from analyzers.timeline import Argument, Call, Called, Reason
@@ -58,7 +66,7 @@ def known_call(
         result = moves.moved(run, node, call, result)
     if fact.waits:
         _wait(run, node, call, operands, result)
-    if not fact.metadata:
+    if not fact.metadata and run.tracks_streams:
         _touch_host(run, node, fact, call, operands)
     if fact.work and not fact.moves:
         _work(run, node, call, operands, result)
@@ -177,11 +185,13 @@ def _touch_host(run: Run, node: ast.Call, fact: Fact, call: Call, operands: list
     state = run.state
     if fact.inplace and call.receiver is not None and state.to_device:
         host_writes(run, call.receiver, node)
-    if not state.to_host or fact.effect in effects.KEEPS_ALIVE or fact.moves == "gpu":
+    if not state.to_host or fact.effect in effects.KEEPS_ALIVE or fact.moves:
         return
+    given = call.argument(fact.into) if fact.into else None
+    written = given.value.ident if given is not None else 0
     for value in operands:
         for part in parts(value):
-            if part.device is Device.HOST and not fact.view:
+            if part.device is Device.HOST and not fact.view and part.ident != written:
                 host_reads(run, part, node)
 
 
@@ -229,6 +239,9 @@ def unknown_call(
 ) -> Value:
     """A call of something without facts: a few names speak for themselves."""
     helper_called(run, name)
+    if run.state.to_host:
+        for argument in given:
+            handed_out(run, argument.value, node)
     guessed = _guess(run, node, receiver, name, given)
     if guessed is not None:
         return guessed
@@ -269,8 +282,7 @@ def _guess(
 def helper_called(run: Run, name: str) -> None:
     """A helper whose name says that it waits is taken at its word."""
     words = run.facts.names.get("sync_words", ())
-    if name and any(word in name.lower() for word in words):
+    plain = name.lower().replace("async", "")
+    if name and any(word in plain for word in words):
         run.state.waited = run.tick()
         run.state.order.host_waits()
-        for waiter in list(run.state.order.ticks):
-            run.state.order.stream_waits("", waiter)

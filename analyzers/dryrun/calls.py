@@ -106,6 +106,9 @@ def call(run: Run, node: ast.Call) -> Value:
         return _construct(run, node, callee.ref, given)
     if callee.kind in (Kind.KERNEL, Kind.LAUNCHER):
         return launches.launch(run, node, callee, given)
+    instance = run.facts.find(f"{callee.type}.__call__") if callee.type else None
+    if instance is not None and instance.name.endswith(".__call__"):
+        return apply.known_call(run, node, instance, instance.name, callee, given)
     if callee.kind is Kind.MODULE or callee.on_gpu:
         return _forward(run, node, callee, given)
     return apply.unknown_call(run, node, None, dotted(node.func).rpartition(".")[2], given)

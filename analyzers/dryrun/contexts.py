@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from analyzers.dryrun.binding import assign
+from analyzers.dryrun.hazards import MAYBE
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import UNKNOWN, Kind, Value
 
 
@@ -17,6 +20,9 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
         return body()
     item = items[0]
     value = run.evaluate(item.context_expr)
+    expression = item.context_expr
+    if value.kind is Kind.CONTEXT and isinstance(expression, ast.Call) and expression.args:
+        expression = expression.args[0]
     if item.optional_vars is not None:
         bound = value if value.kind in (Kind.STREAM, Kind.UNKNOWN) else UNKNOWN
         assign(run, item.optional_vars, bound)
@@ -25,11 +31,34 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
         return entered(run, items[1:], node, body)
 
     if value.kind is Kind.STREAM:  # with stream: … (CuPy, PyCUDA)
-        with run.inside(stream=value):
+        with run.inside(stream=_entered_stream(run, value, expression, node)):
+            return rest()
+    if value.kind is Kind.PLACE:  # with torch.device(…), with cp.cuda.Device(…)
+        with run.inside(device_guard=True, contexts=frozenset({"device_guard"})):
             return rest()
     if value.kind is not Kind.CONTEXT:
         return rest()
+    if value.type == "stream_context":
+        given = value.ref if isinstance(value.ref, Value) else UNKNOWN
+        if given.kind is Kind.NONE:
+            return rest()
+        stream = _entered_stream(run, given, expression, node)
+        with run.inside(stream=stream, contexts=frozenset({value.type})):
+            return rest()
     return _known_context(run, value, rest)
+
+
+def _entered_stream(run: Run, stream: Value, expression: ast.expr, node: ast.AST) -> Value:
+    """The stream that becomes current; one that is not known gets a name of its own."""
+    path = dotted(expression)
+    if not isinstance(stream.ref, str):
+        name = f"{MAYBE}{path}" if path else ANY
+        stream = Value(Kind.STREAM, type=stream.type, ref=name)
+        if path:
+            run.state.names[path] = stream
+    if stream.ref and stream.ref != ANY:
+        run.entered[stream.ref] = (run.span(expression), run.span(node))
+    return stream
 
 
 def _known_context(run: Run, value: Value, rest: Callable[[], bool]) -> bool:
@@ -40,10 +69,6 @@ def _known_context(run: Run, value: Value, rest: Callable[[], bool]) -> bool:
             live = rest()
         run.state.grad = saved
         return live
-    if effect == "stream_context":
-        stream = value.ref if isinstance(value.ref, Value) else UNKNOWN
-        with run.inside(stream=stream, contexts=frozenset({effect})):
-            return rest()
     if effect == "device_guard":
         with run.inside(device_guard=True, contexts=frozenset({effect})):
             return rest()

@@ -10,23 +10,37 @@ from analyzers.dryrun import accumulate, iteration, moves, waits
 from analyzers.dryrun.contexts import context
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
-from analyzers.dryrun.state import Unfinished
+from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
-from analyzers.dryrun.work import enqueue, host_reads, host_writes, parts
-from analyzers.timeline import Call, Copy, Direction, Reason
+from analyzers.dryrun.work import enqueue, library_of, parts
+from analyzers.timeline import Call
 
 # Effects whose call does not read the data of its operands.
 KEEPS_ALIVE = frozenset(
     {"append", "record_stream", "event_record", "stream_record", "wait_event", "clock", "copy_into"}
 )
 
+
+def _new_stream(run: Run, call: Call, result: Value) -> Value:
+    """A stream that is made here; one wrapped around a handle may be any other stream."""
+    asks = call.argument(call.fact.async_by) if call.fact.async_by else None
+    if asks is not None and asks.value.constant is True:
+        run.blocking_streams.discard(name_of(result))
+    return replace(result, ref=ANY) if call.fact.effect == "handoff" else result
+
+
+def name_of(stream: Value) -> str:
+    """The name of a stream, ANY when it is not known which it is."""
+    return stream.ref if stream.kind is Kind.STREAM and isinstance(stream.ref, str) else ANY
+
+
 Effect = Callable[[Run, ast.Call, Call, Value], Value | None]
 
 
 def effect(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
     """Carry out the effect of a call; a value when it changes what the call gives."""
-    if call.fact.kind == "stream":
-        return None  # its effect is that of a with-statement over the instance
+    if call.fact.kind == "stream":  # its effect is that of a with-statement over the instance
+        return _new_stream(run, call, result)
     handler = _EFFECTS.get(call.fact.effect)
     return handler(run, node, call, result) if handler is not None else None
 
@@ -72,6 +86,7 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
         )
         element = before.element if before.items in (None, ()) else element_of(before)
         joined = value if element is None else join(element, value)
+        joined = run.state.collected(joined, value, element)
         run.bind(name, Value(Kind.SEQUENCE, type=before.type, element=replace(joined, fresh=False)))
     return NONE
 
@@ -79,27 +94,20 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
 def _stream_of_call(run: Run, call: Call) -> str:
     """The stream that an argument names, else the current one."""
     argument = call.argument("stream") or (call.arguments[0] if call.arguments else None)
-    if argument is not None and isinstance(argument.value.ref, str):
-        return argument.value.ref
-    return run.stream_name
+    if argument is None or argument.value.kind is Kind.NONE or argument.value.constant == 0:
+        return run.stream_for(library_of(run, call, UNKNOWN))
+    return name_of(argument.value)
 
 
-def _name_of(value: Value | None, fallback: str) -> str:
-    return value.ref if value is not None and isinstance(value.ref, str) else fallback
+def _waiter(run: Run, call: Call) -> str:
+    """The stream that a method is called on; without one the current stream."""
+    if call.receiver is not None:
+        return name_of(call.receiver)
+    return run.stream_for(library_of(run, call, UNKNOWN))
 
 
 def _wait_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
-    waiter = _name_of(call.receiver, run.stream_name)
-    other = _first(call)
-    order = run.state.order
-    if isinstance(other.ref, str):
-        order.stream_waits(waiter, other.ref)
-    else:  # an unknown stream: believe that it is the right one
-        for name in list(order.ticks):
-            order.stream_waits(waiter, name)
-    if not isinstance(getattr(call.receiver, "ref", None), str):
-        for name in [*order.ticks, ""]:
-            order.stream_waits(name, _name_of(other, ""))
+    run.state.order.stream_waits(_waiter(run, call), name_of(_first(call)))
 
 
 def _record(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
@@ -114,28 +122,38 @@ def _stream_record(run: Run, node: ast.Call, call: Call, result: Value) -> Value
     event = _first(call)
     if event.kind is not Kind.EVENT:
         event = result if result.kind is Kind.EVENT else Value(Kind.EVENT, ident=run.new_ident())
-    operation = run.state.order.enqueue(_name_of(call.receiver, run.stream_name))
-    run.state.recorded[event.ident] = operation
+    run.state.recorded[event.ident] = run.state.order.enqueue(_waiter(run, call))
     return event
 
 
 def _wait_event(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     receiver_waits = call.fact.effect == "wait_event"
     event = _first(call) if receiver_waits else call.receiver or UNKNOWN
-    waiter = _name_of(call.receiver, "") if receiver_waits else _stream_of_call(run, call)
+    waiter = _waiter(run, call) if receiver_waits else _stream_of_call(run, call)
     order = run.state.order
     operation = run.state.recorded.get(event.ident)
-    if operation is not None:
+    if event.kind is Kind.STREAM:
+        order.stream_waits(waiter, name_of(event))
+    elif operation is not None:
         order.stream_waits(waiter, operation.stream, operation.tick)
     else:
-        for name in list(order.ticks):
-            order.stream_waits(waiter, name)
+        order.stream_waits(waiter, ANY)
 
 
 def _current_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
-    if call.fact.effect == "current_stream" and run.streams:
-        return run.streams[-1]
+    current = run.current_stream(library_of(run, call, result))
+    if call.fact.effect == "current_stream" and current is not None:
+        return current
     return replace(result, kind=Kind.STREAM, ref="", ident=0)
+
+
+def _record_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
+    """The allocator is told of a second stream that uses this memory."""
+    idents = {p.ident for p in parts(call.receiver or UNKNOWN)}
+    run.state.told |= idents
+    for ident in idents:
+        run.state.lent.pop(ident, None)
+    return NONE
 
 
 def _backward(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
@@ -158,49 +176,13 @@ def _mode(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
 
 
 def _copy_into(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
-    """`destination.copy_(source, non_blocking=…)`."""
-    destination, source = call.receiver or UNKNOWN, _first(call)
-    blocking = not moves.asynchronous(call)
-    if destination.on_gpu and source.device is Device.HOST:
-        _upload_into(run, node, call, destination, source, blocking)
-    elif destination.device is Device.HOST and source.on_gpu:
-        _download_into(run, node, call, destination, source, blocking)
-    elif destination.on_gpu:
-        enqueue(run, node, (source,), destination, call)
-    else:
-        host_reads(run, source, node)
-        host_writes(run, destination, node)
+    """`destination.copy_(source, non_blocking=…)`, and functions that are given both."""
+    destination, source = moves.ends(call)
+    moves.copied_into(run, node, call, destination, source)
     name = _receiver_name(node)
-    if destination.fresh and name:
+    if destination is call.receiver and destination.fresh and name:
         run.bind(name, replace(destination, fresh=False))
     return replace(destination, fresh=False)
-
-
-def _upload_into(
-    run: Run, node: ast.Call, call: Call, destination: Value, source: Value, blocking: bool
-) -> None:
-    copy = Copy(call.place, Direction.TO_DEVICE, source, destination, call, blocking, destination)
-    run.emit(copy)
-    enqueue(run, node, (), destination, call)
-    if blocking:
-        waits.wait(run, Reason.UPLOAD, destination, node, call)
-    elif source.pinned is True and source.ident and run.tracks_streams:
-        operation = run.state.order.enqueue(run.stream_name)
-        run.state.to_device[source.ident] = Unfinished(copy, operation)
-
-
-def _download_into(
-    run: Run, node: ast.Call, call: Call, destination: Value, source: Value, blocking: bool
-) -> None:
-    copy = Copy(call.place, Direction.TO_HOST, source, destination, call, blocking, destination)
-    run.emit(copy)
-    if blocking:
-        waits.wait(run, Reason.COPY, source, node, call)
-        return
-    enqueue(run, node, (source,), replace(destination, ident=0), call)
-    if destination.ident and destination.pinned is True and run.tracks_streams:
-        operation = run.state.order.enqueue(run.stream_name)
-        run.state.to_host[destination.ident] = Unfinished(copy, operation)
 
 
 def _handoff(run: Run, node: ast.Call, call: Call, result: Value) -> None:
@@ -209,6 +191,7 @@ def _handoff(run: Run, node: ast.Call, call: Call, result: Value) -> None:
         for part in parts(argument.value):
             run.state.to_host.pop(part.ident, None)
             run.state.to_device.pop(part.ident, None)
+    run.state.order.host_waits()
 
 
 def _kernel_decorator(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
@@ -235,6 +218,7 @@ _EFFECTS: dict[str, Effect] = {
     "current_stream": _current_stream,
     "default_stream": _current_stream,
     "device_guard": _context,
+    "dimension": iteration.dimension,
     "enumerate": iteration.enumerated,
     "eval_mode": _mode,
     "event_record": _record,
@@ -249,6 +233,7 @@ _EFFECTS: dict[str, Effect] = {
     "profiler": _context,
     "progress": iteration.progress,
     "range": iteration.counted,
+    "record_stream": _record_stream,
     "set_device": _set_device,
     "set_stream": _set_stream,
     "stream_context": _context,

@@ -95,3 +95,8 @@ def mapped(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
         waits.wait(run, Reason.SCALAR, element, node, call)
         return Value(Kind.SEQUENCE, element=NUMBER)
     return Value(Kind.SEQUENCE)
+
+
+def dimension(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
+    """x.size() is a list of numbers, x.size(0) one of them."""
+    return NUMBER if call.arguments else None

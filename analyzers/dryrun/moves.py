@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import waits
+from analyzers.dryrun import effects, waits
 from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.state import Unfinished
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, place_of
-from analyzers.dryrun.work import enqueue
+from analyzers.dryrun.work import enqueue, host_reads, host_writes, library_of
 from analyzers.finding import Confidence
 from analyzers.timeline import Call, Copy, Direction, Reason
 
@@ -45,11 +45,11 @@ def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
         return fixed, Confidence.CERTAIN
     for argument in call.arguments:
         value = argument.value
-        if argument.name not in ("device", "other", "type", "") or value.kind is Kind.NONE:
-            continue
         typed = _place_of_type(run, value)
         if typed is not None:
             return typed, Confidence.CERTAIN
+        if argument.name not in ("device", "other", "") or value.kind is Kind.NONE:
+            continue
         if value.kind is Kind.LIBRARY or (value.kind is Kind.TEXT and not value.known):
             continue  # a dtype
         device, sure = place_of(value)
@@ -119,8 +119,8 @@ def _tensor(
 def asynchronous(call: Call) -> bool:
     """Whether the call asks not to wait."""
     word = call.fact.async_by
-    if not word:
-        return False
+    if not word or word == "always":
+        return bool(word)
     argument = call.argument(word.lstrip("!"))
     if argument is None:
         return False
@@ -132,17 +132,34 @@ def asynchronous(call: Call) -> bool:
     return given is not False and argument.value.kind is not Kind.NONE and given != 0
 
 
+def _plainly(call: Call) -> Confidence | None:
+    """How sure it is that the call does not wait; None where a variable decides it."""
+    word = call.fact.async_by
+    argument = call.argument(word.lstrip("!"))
+    if not asynchronous(call):
+        return None
+    if word == "always" or argument is None or argument.value.known:
+        return Confidence.CERTAIN
+    if argument.value.kind is Kind.STREAM:
+        return Confidence.CERTAIN if argument.value.ref else None
+    return Confidence.POSSIBLE if call.fact.stream and word == "stream" else None
+
+
 def stream_of(run: Run, call: Call) -> str | None:
     """The stream the work is enqueued on; None for the current one."""
-    if call.fact.stream == "argument":
-        argument = call.argument("stream")
-        if argument is not None and isinstance(argument.value.ref, str):
-            return argument.value.ref
-        if call.receiver is not None and call.receiver.kind is Kind.STREAM:
-            ref = call.receiver.ref
-            return ref if isinstance(ref, str) else None
-        return ""
-    return "" if call.fact.stream == "default" else None
+    if call.fact.stream != "argument":
+        return "" if call.fact.stream == "default" else None
+    argument = call.argument("stream")
+    if argument is not None and argument.value.kind is not Kind.NONE:
+        return effects.name_of(argument.value) if argument.value.constant != 0 else ""
+    if call.receiver is not None and call.receiver.kind is Kind.STREAM:
+        return effects.name_of(call.receiver)
+    return None
+
+
+def _stream_name(run: Run, call: Call, value: Value) -> str:
+    stream = stream_of(run, call)
+    return run.stream_for(library_of(run, call, value)) if stream is None else stream
 
 
 def _to_device(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -> None:
@@ -151,14 +168,37 @@ def _to_device(run: Run, node: ast.Call, call: Call, source: Value, made: Value)
     blocking = not asynchronous(call)
     copy = Copy(call.place, Direction.TO_DEVICE, source, made, call, blocking)
     run.emit(copy)
-    stream = stream_of(run, call)
-    name = run.stream_name if stream is None else stream
-    enqueue(run, node, (), made, call, stream=name)
+    stream = _stream_name(run, call, made)
+    enqueue(run, node, (), made, call, stream=stream)
     if blocking:
-        waits.wait(run, Reason.UPLOAD, made, node, call)
-    elif source.pinned is not False and source.ident and run.tracks_streams:
-        operation = run.state.order.enqueue(name)
-        run.state.to_device[source.ident] = Unfinished(copy, operation)
+        waits.wait(run, Reason.UPLOAD, made, node, call, stream)
+    else:
+        _reads_host(run, copy, stream)
+
+
+def _reads_host(run: Run, copy: Copy, stream: str) -> None:
+    """The copy engine reads host memory that is page-locked, for a while after the call."""
+    source, plainly = copy.source, _plainly(copy.call)
+    if plainly is None or source.pinned is False or not source.ident or not run.tracks_streams:
+        return
+    sure = plainly if source.pinned else Confidence.POSSIBLE
+    operation = run.state.order.enqueue(stream)
+    run.state.to_device[source.ident] = Unfinished(copy, operation, sure)
+
+
+def _writes_host(run: Run, copy: Copy, ident: int, stream: str) -> None:
+    """The copy engine writes host memory for a while after the call."""
+    plainly, source, destination = _plainly(copy.call), copy.source, copy.destination
+    if plainly is None or not ident or not run.tracks_streams:
+        return
+    if destination is None and copy.call.fact.async_by == "stream":
+        return  # it makes pageable memory, which the driver fills before it returns
+    if destination is not None and destination.pinned is not True:
+        return
+    if not (source.on_gpu and source.sure is Confidence.CERTAIN):
+        plainly = plainly.weaker(Confidence.LIKELY)  # who asks for it expects a device value
+    operation = run.state.order.enqueue(stream)
+    run.state.to_host[ident] = Unfinished(copy, operation, plainly)
 
 
 def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -> Value:
@@ -166,6 +206,8 @@ def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -
         return made
     blocking = not asynchronous(call)
     destination = call.argument(call.fact.into) if call.fact.into else None
+    if destination is not None and destination.value.kind is Kind.NONE:
+        destination = None
     copy = Copy(
         call.place,
         Direction.TO_HOST,
@@ -179,17 +221,55 @@ def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -
     if destination is not None and destination.value.ident:
         made = replace(made, ident=destination.value.ident, pinned=destination.value.pinned)
     made = replace(made, fetched=copy)
+    stream = _stream_name(run, call, source)
     if blocking:
-        waits.wait(run, Reason.COPY, source, node, call)
+        waits.wait(run, Reason.COPY, source, node, call, stream)
         return made
-    stream = stream_of(run, call)
-    name = run.stream_name if stream is None else stream
-    enqueue(run, node, (source,), replace(made, ident=0), call, stream=name)
-    lands_pinned = destination is None or destination.value.pinned is not False
-    if source.on_gpu and run.tracks_streams and lands_pinned:
-        operation = run.state.order.enqueue(name)
-        run.state.to_host[made.ident] = Unfinished(copy, operation)
+    enqueue(run, node, (source,), replace(made, ident=0), call, stream=stream)
+    _writes_host(run, copy, made.ident, stream)
     return made
+
+
+def ends(call: Call) -> tuple[Value, Value]:
+    """Destination and source of a copy between two existing arrays."""
+    word = call.fact.into
+    if word in ("", "receiver"):
+        return call.receiver or UNKNOWN, _first(call)
+    given = call.argument(word)
+    others = [a.value for a in call.arguments if a.name != word]
+    source = call.receiver or (others[0] if others else UNKNOWN)
+    return (given.value if given is not None else UNKNOWN), source
+
+
+def copied_into(run: Run, node: ast.Call, call: Call, destination: Value, source: Value) -> None:
+    """`source` is copied over what `destination` holds."""
+    blocking = not asynchronous(call)
+    to_gpu, from_gpu = destination.device is Device.GPU, source.device is Device.GPU
+    if to_gpu and source.on_host and source.kind is Kind.TENSOR:
+        copy = Copy(
+            call.place, Direction.TO_DEVICE, source, destination, call, blocking, destination
+        )
+        run.emit(copy)
+        stream = _stream_name(run, call, destination)
+        enqueue(run, node, (), destination, call, stream=stream)
+        if blocking:
+            waits.wait(run, Reason.UPLOAD, destination, node, call, stream)
+        else:
+            _reads_host(run, copy, stream)
+    elif destination.device is Device.HOST and from_gpu:
+        copy = Copy(call.place, Direction.TO_HOST, source, destination, call, blocking, destination)
+        run.emit(copy)
+        stream = _stream_name(run, call, source)
+        if blocking:
+            waits.wait(run, Reason.COPY, source, node, call, stream)
+        else:
+            enqueue(run, node, (source,), replace(destination, ident=0), call, stream=stream)
+            _writes_host(run, copy, destination.ident, stream)
+    elif to_gpu:
+        enqueue(run, node, (source,), destination, call, stream=stream_of(run, call))
+    else:
+        host_reads(run, source, node)
+        host_writes(run, destination, node)
 
 
 def _uploaded(run: Run, node: ast.Call, call: Call, operand: Value, result: Value) -> Value:
@@ -199,11 +279,10 @@ def _uploaded(run: Run, node: ast.Call, call: Call, operand: Value, result: Valu
     blocking = not asynchronous(call)
     copy = Copy(call.place, Direction.TO_DEVICE, operand, result, call, blocking)
     run.emit(copy)
-    stream = stream_of(run, call)
-    name = run.stream_name if stream is None else stream
-    enqueue(run, node, (), result, call, stream=name)
+    stream = _stream_name(run, call, result)
+    enqueue(run, node, (), result, call, stream=stream)
     if blocking and call.fact.waits:
-        waits.wait(run, Reason.UPLOAD, result, node, call)
-    elif not blocking and operand.pinned is True and operand.ident and run.tracks_streams:
-        run.state.to_device[operand.ident] = Unfinished(copy, run.state.order.enqueue(name))
+        waits.wait(run, Reason.UPLOAD, result, node, call, stream)
+    elif not blocking and operand.pinned is True:
+        _reads_host(run, copy, stream)
     return result

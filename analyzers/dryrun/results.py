@@ -56,6 +56,8 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     gives = fact.gives or (fact.name if fact.kind else "")
     if gives == "receiver":
         return receiver or UNKNOWN
+    if gives == "arguments":
+        return prepared(fact, [a.value for a in arguments if not a.keyword])
     if gives == "first":
         return arguments[0].value if arguments else receiver or UNKNOWN
     if gives == "element":
@@ -72,6 +74,11 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     if known is None or not known.kind:
         return UNKNOWN
     result = instance_of(run, known)
+    if result.kind is Kind.STREAM and fact.kind != "stream":
+        return replace(result, ref=None)  # it may be any of those that exist
+    if result.kind is Kind.PLACE and arguments:
+        device, sure = place_of(arguments[0].value)
+        return replace(result, device=device, sure=sure) if device is not Device.UNKNOWN else result
     if result.kind is Kind.TENSOR:
         return _tensor(run, fact, result, receiver, arguments, operands)
     if result.kind is Kind.PLACE and fact.name == known.name and arguments:
@@ -80,6 +87,22 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     if result.kind in (Kind.MODULE, Kind.PLACE) and fact.name != known.name:
         return replace(result, scalar=fact.scalar or result.scalar)
     return result
+
+
+def prepared(fact: Fact, values: list[Value]) -> Value:
+    """What a call hands back of what it was given: networks and batches are on the device then."""
+    if fact.effect == "prepare":
+        values = [_on_device(value) for value in values]
+    return values[0] if len(values) == 1 else Value(Kind.SEQUENCE, items=tuple(values))
+
+
+def _on_device(value: Value) -> Value:
+    if value.kind is Kind.MODULE:
+        return replace(value, device=Device.GPU, sure=Confidence.LIKELY)
+    if value.kind is Kind.LOADER and value.element is not None:
+        element = replace(value.element, device=Device.GPU, sure=Confidence.LIKELY)
+        return replace(value, element=element)
+    return value
 
 
 def _operands(receiver: Value | None, arguments: Sequence[Argument]) -> list[Value]:
@@ -159,7 +182,7 @@ def _homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) 
         return all(t.homemade for t in tensors)
     if fact.upload:  # torch.tensor(0), torch.tensor([1, 2])
         data = arguments[0].value if arguments else UNKNOWN
-        return data.kind is Kind.NUMBER or bool(data.items) and element_of(data).kind is Kind.NUMBER
+        return data.kind is Kind.NUMBER or (bool(data.items) and element_of(data).kind is Kind.NUMBER)
     return fact.fresh and bool(fact.filled)
 
 
@@ -235,9 +258,11 @@ def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str
     given = next((a for a in arguments if a.name == "dtype"), None)
     if given is not None:
         return dtype_name(given.value)
+    if not fact.dtype and fact.default_dtype:
+        return fact.default_dtype
     if fact.dtype == "receiver" or (not fact.dtype and fact.device in ("receiver",)):
         return base.dtype if base is not None else ""
-    return "" if fact.dtype == "argument" else fact.dtype
+    return fact.default_dtype if fact.dtype == "argument" else fact.dtype
 
 
 def dtype_name(value: Value) -> str:

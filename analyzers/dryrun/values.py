@@ -248,8 +248,8 @@ def element_of(value: Value) -> Value:
 
 def unpack(value: Value, count: int) -> tuple[Value, ...]:
     """What `count` names get when `value` is unpacked into them."""
-    if value.items is not None and len(value.items) == count:
-        return value.items
+    if value.items is not None:
+        return value.items if len(value.items) == count else (UNKNOWN,) * count
     return (element_of(value),) * count
 
 
@@ -258,7 +258,7 @@ def place_of(value: Value) -> tuple[Device, Confidence]:
     if value.kind is Kind.PLACE:
         return value.device, value.sure
     if isinstance(value.constant, str):
-        name = value.constant.partition(":")[0]
+        name = value.constant.partition(":")[0].strip()
         if name in GPU_PLACES:
             return Device.GPU, value.sure
         if name in HOST_PLACES:
