@@ -70,6 +70,8 @@ class Function:
     roles: frozenset[str] = frozenset()  # forward, dataset, test, kernel, eval, method, …
     parameters: tuple[str, ...] = ()
     reads_clock: bool = False
+    calls: frozenset[str] = frozenset()  # last names of everything it calls
+    ordering: bool = False  # it, or what it calls, deals with streams or asynchronous copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,9 @@ class Reason(enum.Enum):
     UPLOAD = "upload"  # host data sent to the device
     INDEX = "index"  # a slice bound or a list's index that lives on the device
     GATHER = "gather"  # host numbers index a device tensor
-    STORE = "store"  # a number goes through an index on the device, or a device scalar through a mask
+    STORE = (
+        "store"  # a number goes through an index on the device, or a device scalar through a mask
+    )
     ELEMENT = "element"  # one element of a device array is read or written by the host
     ITERATE = "iterate"  # range(t), [x] * t
 
@@ -240,6 +244,7 @@ class HostRead(Event):
 
     value: Value
     copy: Copy
+    sure: Confidence  # that nothing has waited for the copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +253,8 @@ class HostWrite(Event):
 
     value: Value
     copy: Copy
+    sure: Confidence  # that nothing has waited for the copy
+    by_next_call: bool = False  # the copy was issued by an earlier call of the same method
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +266,23 @@ class CrossStream(Event):
     producer: str  # name of the stream that made the data ("" for the default stream)
     consumer: str  # name of the stream that uses it
     ordered_by_default: bool  # legacy rules still order the two (blocking streams)
-    context: Span | None = None  # the with-statement that made the consumer stream current
-    library: str = ""
+    sure: Confidence = Confidence.CERTAIN  # that these are two streams and nothing orders them
+    overwrites: bool = False  # the consumer writes what the producer still reads
+    context: Span | None = None  # the with-statement that made the side stream current …
+    stream: Span | None = None  # … and the expression in it that names the stream
+    library: str = ""  # whose work the consumer is
+    producer_library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded(Event):
+    """Memory of one stream was used on another, and may be handed out again before that ends."""
+
+    value: Value
+    producer_span: Span
+    producer: str  # the stream it was allocated on
+    consumer: str  # the stream that used it
+    sure: Confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +321,7 @@ class Timeline:
     events: tuple[Event, ...]
     gpu: str | None = None  # the GPU the project is written for
     imports: frozenset[str] = frozenset()  # top-level modules that the file imports
+    kernels: tuple[Value, ...] = ()  # device functions defined in this file
     loaders_moved: frozenset[Span] = frozenset()  # loader calls whose batches go to the device
 
     def of(self, kind: type[E_]) -> Iterator[E_]:

@@ -71,6 +71,7 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         element = element_of(base)
         joined = value if element is UNKNOWN else join(element, value)
+        joined = run.state.collected(joined, value, element)
         run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
     elif base.kind is Kind.TENSOR:
         used(run, target.value, base, value)

@@ -43,8 +43,13 @@ def call_local(
         info.called_at.append(run.heat())
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
-    if info.ordering:  # what it does depends on what is under way
-        return _follow(run, info, given, receiver)
+    if info.ordering or run.state.side_work:  # what it does depends on what is under way
+        site = run.site
+        if run.recording and hasattr(node, "lineno"):
+            run.site, run.site_learning = run.place(node), run.learning
+        result = _follow(run, info, given, receiver)
+        run.site = site
+        return result
     key = (tuple((name, given[name].likeness) for name in sorted(given)), run.state.grad)
     known = info.memo.get(key)
     if isinstance(known, tuple):

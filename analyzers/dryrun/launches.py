@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from analyzers.dryrun import waits
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import enqueue, parts
 from analyzers.finding import Confidence, Span
@@ -117,6 +118,6 @@ def _emit(
 
 
 def _stream_name(run: Run, fact: Fact | None, stream: Value | None) -> str | None:
-    if stream is not None and isinstance(stream.ref, str):
-        return stream.ref
+    if stream is not None and stream.kind is not Kind.NONE and stream.constant != 0:
+        return stream.ref if stream.kind is Kind.STREAM and isinstance(stream.ref, str) else ANY
     return "" if fact is not None and fact.stream == "argument" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from analyzers.dryrun.hazards import GIVEN
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.values import (
@@ -189,7 +190,10 @@ def _of_class(run: Run, value: Value, node: ast.expr) -> Value | None:
         if fact is not None and fact.kind:
             from analyzers.dryrun.results import instance_of
 
-            return instance_of(run, fact)
+            made = instance_of(run, fact)
+            if made.kind is Kind.STREAM:
+                return replace(made, ref=f"{GIVEN}{made.ident}")
+            return made
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     if last == "Tensor" and run.tensor_class:
         return tensor(run, Confidence.LIKELY)

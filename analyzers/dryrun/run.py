@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, Scan
 from analyzers.dryrun.state import State
-from analyzers.dryrun.streams import DEFAULT
+from analyzers.dryrun.streams import ANY, DEFAULT
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
@@ -78,7 +78,13 @@ class Run:
     spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
     imports: set[str] = field(default_factory=set[str])
+    kernels: list[Value] = field(default_factory=list[Value])
     blocking_streams: set[str] = field(default_factory=set[str])
+    # By stream: the expression that names it and the with-statement that made it current.
+    entered: dict[str, tuple[Span, Span]] = field(default_factory=dict[str, tuple[Span, Span]])
+    site: Place | None = None  # the call from recorded code that is being followed silently
+    site_learning: int = 0
+    called_again: bool = False  # a method is walked a second time, behind its own first call
     tracks_streams: bool = False  # the file names streams or asynchronous copies
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 
@@ -146,10 +152,23 @@ class Run:
     @property
     def stream_name(self) -> str:
         """The name of the stream that is current for device work."""
-        if not self.streams:
+        return self.stream_for("")
+
+    def stream_for(self, library: str) -> str:
+        """The current stream of a library; "" stands for all that follow the tensor library's."""
+        current = self.current_stream(library)
+        if current is None:
             return DEFAULT
-        ref = self.streams[-1].ref
-        return ref if isinstance(ref, str) else DEFAULT
+        return current.ref if isinstance(current.ref, str) else ANY
+
+    def current_stream(self, library: str) -> Value | None:
+        """The stream that was made current for that library, None for its default."""
+        own = self.facts.names.get("own_streams", ())
+        for stream in reversed(self.streams):
+            keeper = stream.type.partition(".")[0]
+            if (keeper if keeper in own else "") == library:
+                return stream
+        return None
 
     def lookup(self, name: str) -> Value:
         """What a name is bound to here."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analyzers.dryrun.streams import Operation, Order
 from analyzers.dryrun.values import UNKNOWN, Value, join
 from analyzers.finding import Confidence, Span
-from analyzers.timeline import Call, Copy
+from analyzers.timeline import Call, Copy, Unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class Unfinished:
 
     copy: Copy
     operation: Operation
+    sure: Confidence = Confidence.CERTAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,16 @@ class Written:
     operation: Operation
     span: Span
     library: str
+    order: int = 0  # evaluation order
+    made_on: str = ""  # the stream that the memory was allocated on
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """The last use of one stream's memory on another stream."""
+
+    operation: Operation
+    event: Unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,9 @@ class State:
     to_host: dict[int, Unfinished] = field(default_factory=dict[int, Unfinished])
     to_device: dict[int, Unfinished] = field(default_factory=dict[int, Unfinished])
     written: dict[int, Written] = field(default_factory=dict[int, Written])
+    readers: dict[int, tuple[Written, ...]] = field(default_factory=dict[int, tuple[Written, ...]])
+    lent: dict[int, Lent] = field(default_factory=dict[int, Lent])
+    told: frozenset[int] = frozenset()  # memory whose second stream the allocator was told
     recorded: dict[int, Operation] = field(default_factory=dict[int, Operation])  # by event
     work: Work | None = None
     waited: int = 0  # evaluation order of the last wait of the host
@@ -60,6 +74,9 @@ class State:
             dict(self.to_host),
             dict(self.to_device),
             dict(self.written),
+            dict(self.readers),
+            dict(self.lent),
+            self.told,
             dict(self.recorded),
             self.work,
             self.waited,
@@ -80,6 +97,24 @@ class State:
         self.__dict__.update(inner.__dict__)
         self.names = names
 
+    def uses_merge(self, other: State) -> None:
+        """Who wrote, read and recorded what, on either path."""
+        self.written.update(other.written)
+        self.readers.update(other.readers)
+        self.lent.update(other.lent)
+        self.told |= other.told
+        self.recorded.update(other.recorded)
+
+    def collected(self, joined: Value, *elements: Value | None) -> Value:
+        """The element of a container; while a copy into one of them is under way it stands for all.
+
+        Whoever reads the container reads that one too.
+        """
+        if joined.ident or not self.to_host:
+            return joined
+        under_way = (e.ident for e in elements if e is not None and e.ident in self.to_host)
+        return replace(joined, ident=next(under_way, 0))
+
     def merge(self, other: State) -> None:
         """Join with the state at the end of another path."""
         mine, theirs = self.names, other.names
@@ -87,15 +122,21 @@ class State:
             for name, b in theirs.items():
                 a = mine.get(name)
                 if a is not b:
-                    mine[name] = join(a if a is not None else UNKNOWN, b)
+                    joined = join(a if a is not None else UNKNOWN, b)
+                    if joined.element is not None and a is not None:
+                        for state in (self, other):
+                            inner = state.collected(joined.element, a.element, b.element)
+                            if inner is not joined.element:
+                                joined = replace(joined, element=inner)
+                                break
+                    mine[name] = joined
             if len(mine) != len(theirs):
                 for name in mine.keys() - theirs.keys():
                     mine[name] = join(mine[name], UNKNOWN)
         self.order.merge(other.order)
         self.to_host.update(other.to_host)
         self.to_device.update(other.to_device)
-        self.written.update(other.written)
-        self.recorded.update(other.recorded)
+        self.uses_merge(other)
         if other.work is not None and (self.work is None or other.work.order > self.work.order):
             self.work = other.work
         self.waited = max(self.waited, other.waited)

@@ -12,6 +12,7 @@ from analyzers.dryrun.binding import assign, used
 from analyzers.dryrun.contexts import entered
 from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
+from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.state import State
@@ -20,7 +21,6 @@ from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
 from analyzers.timeline import Guard, Loop, LoopKind
-
 
 # Loops whose turns are long: what stands in them beside an inner loop runs rarely.
 _LONG = frozenset({LoopKind.EPOCHS, LoopKind.FEW})
@@ -210,6 +210,8 @@ def _try(run: Run, node: Any) -> bool:
 
 def _return(run: Run, node: ast.Return) -> bool:
     value = run.evaluate(node.value) if node.value is not None else NONE
+    if node.value is not None and run.state.to_host:
+        handed_out(run, value, node.value)
     frame = run.frame
     frame.returned = value if frame.returned is None else join(frame.returned, value)
     frame.exits.append(run.state.copy())

@@ -2,7 +2,8 @@
 
 Each stream counts the operations enqueued on it. An operation is ordered before new work on
 another stream once that stream has waited for it, or once the host has (the host enqueues
-everything, so what it waited for lies before whatever it enqueues next).
+everything, so what it waited for lies before whatever it enqueues next). Work on a stream that
+cannot be told (ANY) counts as ordered with everything: silence is better than a wrong alarm.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 DEFAULT = ""  # the name of the default stream
+ANY = "?"  # a stream that may be any other
 
 
 class Operation(NamedTuple):
@@ -40,14 +42,26 @@ class Order:
 
     def stream_waits(self, waiter: str, other: str, tick: int | None = None) -> None:
         """`waiter` starts nothing new before `other` has finished what it has now (or `tick`)."""
+        if ANY in (waiter, other):
+            self._unknown_wait(waiter, other)
+            return
         reached = self.ticks.get(other, 0) if tick is None else tick
         self._raise_to(waiter, other, reached)
         for (known_by, third), count in list(self.seen.items()):
             if known_by == other:
                 self._raise_to(waiter, third, count)
 
+    def _unknown_wait(self, waiter: str, other: str) -> None:
+        """One of the two is not known: believe that it is the right one."""
+        names = [name for name in {*self.ticks, DEFAULT} if name != ANY]
+        for one in names if waiter == ANY else [waiter]:
+            for two in names if other == ANY else [other]:
+                self._raise_to(one, two, self.ticks.get(two, 0))
+
     def host_waits(self, stream: str | None = None, tick: int | None = None) -> None:
         """The host waits for one stream (up to `tick`), or for the whole device."""
+        if stream == ANY:
+            stream = None
         for name in [stream] if stream is not None else list(self.ticks):
             reached = self.ticks.get(name, 0) if tick is None else tick
             self.host[name] = max(self.host.get(name, 0), reached)
@@ -57,9 +71,11 @@ class Order:
 
     def before(self, operation: Operation, stream: str) -> bool:
         """Whether new work on `stream` starts after `operation` has finished."""
-        if operation.stream == stream or self.done(operation):
+        if operation.stream == stream or ANY in (stream, operation.stream):
             return True
-        return self.seen.get((stream, operation.stream), 0) >= operation.tick
+        return self.done(operation) or (
+            self.seen.get((stream, operation.stream), 0) >= operation.tick
+        )
 
     def done(self, operation: Operation) -> bool:
         """Whether the host knows that `operation` has finished."""

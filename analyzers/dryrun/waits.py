@@ -22,9 +22,17 @@ class Reading:
     waited: int
 
 
-def wait(run: Run, reason: Reason, value: Value, node: ast.AST, call: Call | None = None) -> None:
+def wait(
+    run: Run,
+    reason: Reason,
+    value: Value,
+    node: ast.AST,
+    call: Call | None = None,
+    stream: str | None = None,
+) -> None:
     """The host waits until `value` is there; nothing happens for values known to be on the host."""
-    from analyzers.dryrun.work import host_reads
+    from analyzers.dryrun.hazards import reads
+    from analyzers.dryrun.work import host_reads, library_of
 
     if reason in _READS_DATA:
         host_reads(run, value, node)
@@ -34,7 +42,11 @@ def wait(run: Run, reason: Reason, value: Value, node: ast.AST, call: Call | Non
     run.emit(Wait(place, reason, value, call))
     if reason is not Reason.UPLOAD or value.device is Device.GPU:
         run.state.waited = run.tick()
-        run.state.order.host_waits(run.stream_name)
+        library = library_of(run, call, value)
+        name = run.stream_for(library) if stream is None else stream
+        if run.tracks_streams and reason is not Reason.UPLOAD:
+            reads(run, node, (value,), run.state.order.enqueue(name), library)
+        run.state.order.host_waits(name)
 
 
 def explicit(run: Run, reason: Reason, target: Value, node: ast.AST, call: Call | None) -> None:

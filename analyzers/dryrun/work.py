@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
+from analyzers.dryrun import hazards as uses
+from analyzers.dryrun.hazards import host_reads, host_writes, parts
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.state import Work, Written
+from analyzers.dryrun.state import Work
 from analyzers.dryrun.streams import DEFAULT
 from analyzers.dryrun.values import MISSING, NUMBER, Device, Kind, Value
 from analyzers.finding import Confidence
-from analyzers.timeline import Call, Copy, CrossStream, HostRead, HostWrite, Reason
+from analyzers.timeline import Call, Copy, Reason
+
+__all__ = ["elementwise", "enqueue", "host_reads", "host_writes", "parts"]
 
 
 def enqueue(
@@ -21,7 +25,6 @@ def enqueue(
     result: Value,
     call: Call | None = None,
     stream: str | None = None,
-    library: str = "",
 ) -> None:
     """Device work that reads some values and writes `result`, on a stream (default: current)."""
     state = run.state
@@ -30,78 +33,23 @@ def enqueue(
     run.mark_work()
     if not run.tracks_streams:
         return
-    name = run.stream_name if stream is None else stream
+    library = library_of(run, call, result)
+    name = run.stream_for(library) if stream is None else stream
     if name != DEFAULT:
         state.side_work = True
     operation = state.order.enqueue(name)
-    for value in (*reads, result):
-        for part in parts(value):
-            _used_on(run, node, part, name, library)
-    if result.ident:
-        state.written[result.ident] = Written(operation, run.span(node), library)
+    uses.reads(run, node, reads, operation, library)
+    new = (call is not None and call.fact.fresh) or result.ident not in state.written
+    uses.writes(run, node, result, operation, library, new)
 
 
-def _used_on(run: Run, node: ast.AST, value: Value, stream: str, library: str) -> None:
-    written = run.state.written.get(value.ident) if value.ident else None
-    if written is None or run.state.order.before(written.operation, stream):
-        return
-    other = written.operation.stream
-    run.emit(
-        CrossStream(
-            run.place(node),
-            value,
-            producer_span=written.span,
-            producer=other,
-            consumer=stream,
-            ordered_by_default=_legacy_ordered(run, other, stream),
-            library=library or written.library,
-        )
-    )
-    # Once said is enough: from here on the two count as ordered.
-    run.state.order.stream_waits(stream, other)
-
-
-def _legacy_ordered(run: Run, one: str, other: str) -> bool:
-    """Whether the legacy default stream orders the two: one of them is it, the other blocking."""
-    if DEFAULT not in (one, other):
-        return False
-    return (one or other) in run.blocking_streams
-
-
-def parts(value: Value) -> Iterator[Value]:
-    """The value itself, or the tensors inside a sequence or mapping."""
-    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
-        if value.items is not None:
-            for item in value.items:
-                yield from parts(item)
-        elif value.element is not None and value.element.kind is not value.kind:
-            yield value.element
-    else:
-        yield value
-
-
-def host_reads(run: Run, value: Value, node: ast.AST) -> None:
-    """The host reads the data of `value`: is its copy from the device finished?"""
-    state = run.state
-    if not state.to_host:
-        return
-    for part in parts(value):
-        unfinished = state.to_host.get(part.ident) if part.ident else None
-        if unfinished is None:
-            continue
-        del state.to_host[part.ident]
-        if not state.order.done(unfinished.operation):
-            run.emit(HostRead(run.place(node), part, unfinished.copy, unfinished.sure))
-
-
-def host_writes(run: Run, value: Value, node: ast.AST) -> None:
-    """The host overwrites the memory of `value`: does a copy to the device still read it?"""
-    unfinished = run.state.to_device.get(value.ident) if value.ident else None
-    if unfinished is None or value.device is Device.GPU:
-        return
-    del run.state.to_device[value.ident]
-    if not run.state.order.done(unfinished.operation):
-        run.emit(HostWrite(run.place(node), value, unfinished.copy, unfinished.sure))
+def library_of(run: Run, call: Call | None, value: Value) -> str:
+    """Whose work it is: that decides which current stream it goes to."""
+    own = run.facts.names.get("own_streams", ())
+    library = value.type.partition(".")[0]
+    if library not in own and call is not None:
+        library = call.fact.name.partition(".")[0]
+    return library if library in own else ""
 
 
 def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:

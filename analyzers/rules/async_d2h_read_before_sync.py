@@ -1,0 +1,157 @@
+"""Host memory is read while an asynchronous copy from the device is still filling it.
+
+## What it does
+Follows copies to the host that do not wait (`non_blocking=True`, `blocking=False`, a stream
+argument) and reports the first read of their data that nothing has waited for.
+
+## Why it matters
+The call returns before the bytes have arrived. PyTorch puts the result of
+`.to("cpu", non_blocking=True)` into page-locked memory, so the copy engine really does write it
+later: the host reads whatever was there before, without an error, and only sometimes.
+
+## Example
+Let the copy wait, or wait for its stream before the first read.
+
+## Fix safety
+Taking `non_blocking=True` out of a copy to the host only adds the wait that is missing: the
+values are the same, and the result is pageable instead of page-locked.
+
+## When to ignore
+When something that the analysis cannot see orders the read behind the copy, such as a host
+function queued on the same stream.
+
+## References
+- PyTorch tutorial on pinned memory and `non_blocking`, "Other copy directions"
+- PyTorch source, `TensorConversions.cpp`: the result of such a copy is page-locked
+- CUDA runtime, "API synchronization behavior"
+"""
+
+from collections.abc import Iterator
+
+from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
+from analyzers.fixes import remove_keyword
+from analyzers.judging import shown
+from analyzers.rule import Bad, rule
+from analyzers.timeline import Copy, HostRead, Timeline
+
+BAD = [
+    Bad(
+        """
+        import torch
+
+        def probabilities(model, tokens):
+            logits = model(tokens.cuda()).softmax(dim=-1)
+            host = logits.to("cpu", non_blocking=True)
+            return host.numpy()  # <-
+        """,
+        fixed="""
+        import torch
+
+        def probabilities(model, tokens):
+            logits = model(tokens.cuda()).softmax(dim=-1)
+            host = logits.to("cpu")
+            return host.numpy()
+        """,
+    ),
+    Bad(
+        """
+        import torch
+
+        def encode(model, batches):
+            parts = []
+            for batch in batches:
+                parts.append(model(batch.cuda()).to("cpu", non_blocking=True))
+            return torch.vstack(parts)  # <-
+        """,
+        fixed="""
+        import torch
+
+        def encode(model, batches):
+            parts = []
+            for batch in batches:
+                parts.append(model(batch.cuda()).to("cpu"))
+            return torch.vstack(parts)
+        """,
+    ),
+    Bad(
+        """
+        import numpy as np
+        from numba import cuda
+
+        def fetch(d_out, n):
+            stream = cuda.stream()
+            out = cuda.pinned_array(n, dtype=np.float32)
+            d_out = cuda.to_device(np.ones(n, np.float32), stream=stream)
+            d_out.copy_to_host(out, stream=stream)
+            return out.sum()  # <-
+        """
+    ),
+]
+GOOD = [
+    # The stream is waited for before the read.
+    """
+    import torch
+
+    def probabilities(model, tokens):
+        logits = model(tokens.cuda()).softmax(dim=-1)
+        host = logits.to("cpu", non_blocking=True)
+        torch.cuda.current_stream().synchronize()
+        return host.numpy()
+    """,
+    # Only the shape is read.
+    """
+    import torch
+
+    def rows(model, tokens):
+        host = model(tokens.cuda()).to("cpu", non_blocking=True)
+        return host, host.shape[0]
+    """,
+    # A later copy on the same stream waits, and so covers the earlier one.
+    """
+    import torch
+
+    def both(scores, boxes):
+        early = scores.cuda().to("cpu", non_blocking=True)
+        late = boxes.cuda().cpu()
+        return early.numpy(), late.numpy()
+    """,
+]
+
+
+@rule("GPU901", severity=Severity.ERROR, bad=BAD, good=GOOD)
+def async_d2h_read_before_sync(timeline: Timeline) -> Iterator[Finding]:
+    for read in timeline.of(HostRead):
+        copy = read.copy
+        sure = read.sure
+        line = copy.call.span.line
+        verb = "may see" if sure is Confidence.POSSIBLE else "sees"
+        keyword = _keyword(copy)
+        remedy = f"Drop `{keyword}`, or wait" if keyword else "Wait"
+        yield Finding(
+            read.place.span,
+            f"{shown(timeline.text(read.place.span))} reads host memory that the copy in line "
+            f"{line} is still filling. The host {verb} old bytes, without an error. "
+            f"{remedy} for the stream before the first read.",
+            sure,
+            Severity.ERROR,
+            related=(Related(copy.call.span, "this copy returns before the bytes are there"),),
+            fix=_fix(timeline, copy, keyword),
+        )
+
+
+def _keyword(copy: Copy) -> str:
+    """The argument that makes the copy asynchronous, as it is written."""
+    name = copy.call.fact.async_by
+    argument = copy.call.argument(name.lstrip("!"))
+    if argument is None or not argument.keyword or not isinstance(argument.value.constant, bool):
+        return ""
+    return f"{argument.name}={argument.value.constant}"
+
+
+def _fix(timeline: Timeline, copy: Copy, keyword: str) -> Fix | None:
+    if not keyword:
+        return None
+    edit = remove_keyword(timeline.source, copy.call.span, keyword.partition("=")[0])
+    if edit is None:
+        return None
+    return Fix("Let the copy wait", (edit,), Safety.SAFE)
