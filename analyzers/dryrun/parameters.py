@@ -89,7 +89,7 @@ def _placed(run: Run, info: FunctionInfo, value: Value) -> Value:
         return replace(value, device=Device.HOST, sure=Confidence.LIKELY)
     sure = Confidence.POSSIBLE
     if info.roles & {"per_step", "hot"}:
-        sure = run.for_gpu
+        sure = Confidence.LIKELY
     return replace(value, device=Device.GPU, sure=value.sure.weaker(sure), ident=run.new_ident())
 
 
@@ -191,6 +191,8 @@ def _of_class(run: Run, value: Value, node: ast.expr) -> Value | None:
             from analyzers.dryrun.results import instance_of
 
             made = instance_of(run, fact)
+            if made.kind is Kind.TENSOR and made.type == run.tensor_class:
+                return tensor(run, Confidence.LIKELY)  # a constructor's place says nothing here
             if made.kind is Kind.STREAM:
                 return replace(made, ref=f"{GIVEN}{made.ident}")
             return made
