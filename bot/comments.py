@@ -85,9 +85,7 @@ def _remedy(comment: ReviewComment) -> list[str]:
     suggestion = comment.suggestion
     if suggestion is None:
         return []
-    caveat = ""
-    if suggestion.condition:
-        caveat = f"Right if: {prose(suggestion.condition)}"
+    caveat = prose(suggestion.condition)
     if suggestion.one_click and comment.placement is Placement.INLINE:
         title = f"{sentence(prose(suggestion.title))}:"
         return [title, fenced(suggestion.replacement, "suggestion"), caveat]

@@ -149,13 +149,14 @@ def _without_moved(
     if not any(result.items for result in examined):
         return examined
     gone = [key for result in examined for key in result.gone]
-    deleted = [
-        Job(file.path, config.for_file(file.path), text=file.base, prove=frozenset())
-        for file in files
-        if file.change is Change.DELETED and file.base and file.path.endswith(PYTHON)
+    judged = {result.path for result in examined}
+    only_lost = [
+        Job(f.path, config.for_file(f.path), text=f.text or b"", base=f.base, hunks=f.hunks)
+        for f in files
+        if f.path not in judged and f.base and f.path.endswith(PYTHON) and not f.unread
     ]
-    for result in examine_all(deleted, run):
-        gone += [item.key for item in result.items]
+    for result in examine_all(only_lost, run):
+        gone += result.gone
     marks = [(item.fingerprint, item.key) for result in examined for item in result.items]
     moved = without_moved(marks, gone)
     return [

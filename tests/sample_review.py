@@ -32,7 +32,12 @@ def finding(
     message: str = "`x.item()` waits on every turn. Keep the sum on the device.",
     safety: Safety = Safety.SAFE,
 ) -> Finding:
-    fix = Fix("sum on the device", (Edit(SPAN, "x.detach()"),), safety, "nobody reads it earlier")
+    fix = Fix(
+        "sum on the device",
+        (Edit(SPAN, "x.detach()"),),
+        safety,
+        "Right when nobody reads it earlier.",
+    )
     return Finding(
         SPAN,
         message,

@@ -127,6 +127,14 @@ def test_fix_of_standard_input_prints_the_mended_text(
     assert capfd.readouterr().out == MENDED
 
 
+def test_explain_adds_the_pages_of_the_reported_rules(here: Path, capfd: Capture) -> None:
+    (here / "a.py").write_text(FAULTY)
+    main(["check", "a.py", "--explain"])
+    output = capfd.readouterr().out
+    assert "# GPU201 `create-on-cpu-then-move`" in output
+    assert "# GPU105" not in output
+
+
 def test_diff_reports_only_what_is_new_since_a_revision(
     repository: Repository, capfd: Capture
 ) -> None:

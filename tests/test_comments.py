@@ -83,9 +83,9 @@ def test_a_deletion_is_an_empty_suggestion() -> None:
 
 
 def test_an_unsafe_suggestion_says_what_must_hold() -> None:
-    body = made(Safety.UNSAFE, condition="nobody reads `total` inside the loop").body
+    body = made(Safety.UNSAFE, condition="Right when nobody reads `total` inside the loop.").body
     assert "```suggestion" in body
-    assert "Right if: nobody reads `total` inside the loop" in body
+    assert "Right when nobody reads `total` inside the loop." in body
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_json_counts_lines_and_columns_from_one() -> None:
         "end_line": 5,
         "replacement": "        total += x.detach()\n",
         "safety": "safe",
-        "condition": "nobody reads it earlier",
+        "condition": "Right when nobody reads it earlier.",
     }
 
 

@@ -40,6 +40,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         choices=[confidence.value for confidence in Confidence],
         help="the least to show in full (likely)",
     )
+    parser.add_argument(
+        "--explain", action="store_true", help="with text: the pages of the reported rules too"
+    )
     parser.add_argument("--no-config", action="store_true", help="read no configuration file")
 
 
@@ -71,9 +74,19 @@ def finish(review: Review, arguments: argparse.Namespace) -> int:
         from bot.reports.text import show
 
         show(review)
+        if arguments.explain:
+            emit(_pages(review))
     else:
         emit(render(review, arguments.format))
     return code(review, arguments)
+
+
+def _pages(review: Review) -> str:
+    from analyzers.pages import rule_page
+    from analyzers.rule import all_rules
+
+    reported = {comment.finding.rule for comment in review.comments}
+    return "".join(f"\n{rule_page(rule)}" for rule in all_rules() if rule.code in reported)
 
 
 def code(review: Review, arguments: argparse.Namespace) -> int:

@@ -170,7 +170,7 @@ def _fix(comment: ReviewComment) -> Fix | None:
     kind = "Suggested change" if suggestion.one_click else "Proven edit"
     kind = "Sketch" if suggestion.safety is Safety.DISPLAY else kind
     notes = [
-        f"Right if: {ended(suggestion.condition)}" if suggestion.condition else "",
+        ended(suggestion.condition) if suggestion.condition else "",
         f"Not one-click, because {suggestion.obstacle}." if suggestion.obstacle else "",
     ]
     rows = [Row(_SIGNS.get(line[:1], ""), line) for line in visible(suggestion.diff).split("\n")]

@@ -124,7 +124,7 @@ def _region(span: Span) -> Object:
 def _fix(comment: ReviewComment) -> Object:
     suggestion = comment.suggestion
     assert suggestion is not None
-    condition = f" Right if: {suggestion.condition}" if suggestion.condition else ""
+    condition = f" {suggestion.condition}" if suggestion.condition else ""
     return {
         "description": {"text": f"{ended(suggestion.title)}{condition}"},
         "artifactChanges": [

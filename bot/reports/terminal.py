@@ -120,7 +120,7 @@ def _suggestion(comment: ReviewComment) -> Iterator[Text | Padding]:
     }
     yield _paragraph(f"{kinds[suggestion.safety]}: {sentence(suggestion.title)}", "bold")
     if suggestion.condition:
-        yield _paragraph(f"Right if: {suggestion.condition}")
+        yield _paragraph(suggestion.condition)
     for line in visible(suggestion.diff).split("\n"):
         yield _unwrapped(" " * (_INDENT + 2), (line, _DIFF_COLOURS.get(line[:1], "dim")))
     if suggestion.obstacle:
