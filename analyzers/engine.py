@@ -97,7 +97,7 @@ def timeline_of(source: Source, config: AnalysisConfig = AnalysisConfig()) -> Ti
 def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
     timeline = timeline_of(source, config)
     rules = selected(config.select, config.ignore)
-    found = _distinct(finding for rule in rules for finding in rule.run(timeline))
+    found = _telling(_distinct(finding for rule in rules for finding in rule.run(timeline)))
     every = all_rules()
     result = split(
         found,
@@ -126,6 +126,29 @@ def _distinct(findings: Iterable[Finding]) -> list[Finding]:
         if known is None or finding.order < known.order:
             best[key] = finding
     return list(best.values())
+
+
+def _telling(findings: list[Finding]) -> list[Finding]:
+    """Without those that say less than another finding about the same place."""
+    instead = {rule.code: rule.instead_of for rule in all_rules() if rule.instead_of}
+    better = [finding for finding in findings if finding.rule in instead]
+    return [
+        finding
+        for finding in findings
+        if not any(
+            finding.rule in instead[other.rule]
+            and other.confidence.rank <= finding.confidence.rank
+            and _overlap(finding.span, other.span)
+            for other in better
+        )
+    ]
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    return (a.line, a.column) < (b.end_line, b.end_column) and (b.line, b.column) < (
+        a.end_line,
+        a.end_column,
+    )
 
 
 def _unused(complaint: Complaint) -> Finding:

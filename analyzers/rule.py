@@ -61,6 +61,7 @@ class Rule:
     bad: tuple[Bad, ...]
     good: tuple[str, ...]
     check: Check
+    instead_of: frozenset[str] = frozenset()  # rules that say less about the same place
 
     @property
     def title(self) -> str:
@@ -93,9 +94,17 @@ _REGISTRY: dict[str, Rule] = {}
 
 
 def rule(
-    code: str, *, severity: Severity, bad: Iterable[Bad], good: Iterable[str]
+    code: str,
+    *,
+    severity: Severity,
+    bad: Iterable[Bad],
+    good: Iterable[str],
+    instead_of: Iterable[str] = (),
 ) -> Callable[[Check], Check]:
-    """Register the decorated check under `code`; its name is the function's."""
+    """Register the decorated check under `code`; its name is the function's.
+
+    Where it speaks, the rules in `instead_of` are silent: one place gets one remark.
+    """
 
     def register(check: Check) -> Check:
         module = importlib.import_module(check.__module__)
@@ -110,6 +119,7 @@ def rule(
             bad=tuple(bad),
             good=tuple(textwrap.dedent(text).strip("\n") + "\n" for text in good),
             check=check,
+            instead_of=frozenset(instead_of),
         )
         return check
 
