@@ -69,11 +69,22 @@ def _known_context(run: Run, value: Value, rest: Callable[[], bool]) -> bool:
             live = rest()
         run.state.grad = saved
         return live
+    if effect == "capture":  # what is captured goes to a stream of its own
+        captured = Value(Kind.STREAM, ref=ANY)
+        with run.inside(stream=captured, contexts=frozenset({effect})):
+            return rest()
     if effect == "device_guard":
         with run.inside(device_guard=True, contexts=frozenset({effect})):
             return rest()
     with run.inside(contexts=frozenset({effect})):
         return rest()
+
+
+def switched_grad(run: Run, value: Value) -> None:
+    """A call with True or False, not used as a context, switches autograd from here on."""
+    given = value.ref if isinstance(value.ref, Value) else UNKNOWN
+    if value.type in ("no_grad", "grad_on") and given.constant in (True, False):
+        run.state.grad = value.type == "grad_on"
 
 
 def context(effect: str, argument: Value | None = None) -> Value:

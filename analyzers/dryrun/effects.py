@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from analyzers.dryrun import accumulate, iteration, moves, waits
+from analyzers.dryrun import accumulate, iteration, launches, moves, waits
 from analyzers.dryrun.contexts import context
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
@@ -64,7 +64,7 @@ def _context(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
         and call.arguments
     ):
         recording = first.constant if call.fact.effect == "grad_on" else not first.constant
-        return context("grad_on" if recording else "no_grad")
+        return context("grad_on" if recording else "no_grad", first)
     return context(call.fact.effect, first)
 
 
@@ -77,6 +77,10 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     value = call.arguments[-1].value if call.arguments else UNKNOWN
     if call.method == "extend":
         value = element_of(value)
+    if not name and node.args and isinstance(node.func, ast.Attribute):
+        kept = node.func.value  # history["loss"].append(…)
+        if isinstance(kept, ast.Subscript):
+            accumulate.appended(run, dotted(kept.value), value, node.args[-1], node)
     if name and node.args:
         accumulate.appended(run, name, value, node.args[-1], node)
         before = (
@@ -89,6 +93,10 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
         joined = run.state.collected(joined, value, element)
         run.bind(name, Value(Kind.SEQUENCE, type=before.type, element=replace(joined, fresh=False)))
     return NONE
+
+
+def _added_into(run: Run, node: ast.Call, call: Call, result: Value) -> None:
+    accumulate.added_into(run, _first(call), node)
 
 
 def _stream_of_call(run: Run, call: Call) -> str:
@@ -145,6 +153,13 @@ def _current_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Valu
     if call.fact.effect == "current_stream" and current is not None:
         return current
     return replace(result, kind=Kind.STREAM, ref="", ident=0)
+
+
+def _bind_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
+    """From here on the array uses that stream by itself: its order is no longer followed."""
+    for part in parts(call.receiver or UNKNOWN):
+        run.state.written.pop(part.ident, None)
+        run.state.readers.pop(part.ident, None)
 
 
 def _record_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
@@ -209,9 +224,11 @@ def _set_device(run: Run, node: ast.Call, call: Call, result: Value) -> None:
 
 
 _EFFECTS: dict[str, Effect] = {
+    "add_into": _added_into,
     "append": _append,
     "autocast": _context,
     "backward": _backward,
+    "bind_stream": _bind_stream,
     "capture": _context,
     "clock": _clock,
     "copy_into": _copy_into,
@@ -224,6 +241,7 @@ _EFFECTS: dict[str, Effect] = {
     "event_record": _record,
     "event_wait": _wait_event,
     "extremum": iteration.extremum,
+    "forall": launches.over_elements,
     "grad_on": _context,
     "handoff": _handoff,
     "kernel_decorator": _kernel_decorator,

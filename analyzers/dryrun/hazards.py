@@ -130,7 +130,7 @@ def _lend(run: Run, node: ast.AST, value: Value, made: Written, operation: Opera
     owner = made.made_on
     if not owner or owner == operation.stream or value.ident in state.told:
         return
-    if state.order.done(made.operation) or not run.recording:
+    if state.order.done(made.operation):
         return
     event = Unrecorded(
         run.place(node),

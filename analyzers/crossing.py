@@ -1,0 +1,102 @@
+"""What the rules about two streams share: which rule a crossing belongs to, words and fixes."""
+
+from __future__ import annotations
+
+import re
+
+from analyzers.dryrun.streams import DEFAULT
+from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
+from analyzers.fixes import insert_before
+from analyzers.judging import shown
+from analyzers.timeline import CrossStream, Timeline
+
+_PATH = re.compile(r"[A-Za-z_][\w.]*\Z")
+_ENTERS = re.compile(r"([A-Za-z_][\w.]*)\.[A-Za-z_]\w*\(\s*\Z")
+
+
+def of_tensors(cross: CrossStream) -> bool:
+    """Whether both uses follow the tensor library's current stream."""
+    return not cross.library and not cross.producer_library
+
+
+def foreign(cross: CrossStream) -> bool:
+    """Whether two libraries meet that do not know each other's streams."""
+    return cross.library != cross.producer_library
+
+
+def confidence(cross: CrossStream) -> Confidence:
+    """How sure it is that two streams meet and that nothing orders them."""
+    function = cross.place.function
+    if function is not None and "test" in function.roles:
+        return Confidence.POSSIBLE
+    return cross.sure.weaker(Confidence.LIKELY) if cross.overwrites else cross.sure
+
+
+def side(timeline: Timeline, cross: CrossStream) -> str:
+    """The side stream in words: its name where one is known."""
+    if cross.stream is not None and _PATH.match(timeline.text(cross.stream)):
+        return f"the stream `{timeline.text(cross.stream)}`"
+    return "a side stream"
+
+
+def finding(
+    timeline: Timeline, cross: CrossStream, message: str, severity: Severity, fix: Fix | None
+) -> Finding:
+    """The finding; `message` may use {what}, {line}, {side}, {uses} and {made}."""
+    uses = "overwrites data" if cross.overwrites else "uses data"
+    text = message.format(
+        what=shown(timeline.text(cross.place.span)),
+        line=cross.producer_span.line,
+        side=side(timeline, cross),
+        uses=uses,
+        made="still reads" if cross.overwrites else "is still producing",
+    )
+    verb = "read" if cross.overwrites else "made"
+    related = Related(cross.producer_span, f"the data is {verb} here, on the other stream")
+    return Finding(cross.place.span, text, confidence(cross), severity, related=(related,), fix=fix)
+
+
+def side_waits_first(timeline: Timeline, cross: CrossStream) -> Fix | None:
+    """Before the with-statement, the side stream waits for the current one."""
+    names = _names(timeline, cross)
+    if names is None or cross.context is None or cross.producer != DEFAULT:
+        return None
+    module, stream = names
+    line = f"{stream}.wait_stream({module}.current_stream())"
+    return _inserted(timeline, cross.context, line)
+
+
+def current_waits_first(timeline: Timeline, cross: CrossStream) -> Fix | None:
+    """Before the use, the current stream waits for the side stream."""
+    names, function, statement = (
+        _names(timeline, cross),
+        cross.place.function,
+        cross.place.statement,
+    )
+    if names is None or cross.context is None or cross.place.stream != DEFAULT:
+        return None
+    module, stream = names
+    inside = function is None or _within(cross.context, function.span)
+    if _within(cross.context, statement) or not (inside or stream.startswith("self.")):
+        return None
+    return _inserted(timeline, statement, f"{module}.current_stream().wait_stream({stream})")
+
+
+def _inserted(timeline: Timeline, statement: Span, line: str) -> Fix | None:
+    edit = insert_before(timeline.source, statement, line)
+    return Fix(f"Insert `{line}`", (edit,), Safety.SAFE) if edit is not None else None
+
+
+def _names(timeline: Timeline, cross: CrossStream) -> tuple[str, str] | None:
+    """The module of the streams and the side stream, as the file writes them."""
+    if cross.stream is None or cross.context is None:
+        return None
+    stream = timeline.text(cross.stream)
+    head = Span(cross.context.line, cross.context.column, cross.stream.line, cross.stream.column)
+    enters = _ENTERS.search(timeline.text(head))
+    return (enters[1], stream) if enters is not None and _PATH.match(stream) else None
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)
+    return (outer.line, outer.column) <= start and end <= (outer.end_line, outer.end_column)

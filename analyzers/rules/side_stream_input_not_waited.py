@@ -1,0 +1,161 @@
+"""Work on a side stream uses data that the current stream is still producing.
+
+## What it does
+Finds work inside `with torch.cuda.stream(s):` that reads a tensor made outside of it by device
+work, or overwrites one that is still being read there, with no wait of `s` on the way.
+
+## Why it matters
+Streams of PyTorch are created non-blocking: a side stream waits for no other stream, not even for
+the default one. The kernel starts as soon as the side stream is free and reads memory that is
+half written. Nothing fails; the numbers are wrong now and then.
+
+## Example
+Let the side stream wait for the current one before it is entered.
+
+## Fix safety
+Safe: the wait is a dependency on the device. The host does not stop, and no result can change
+except from wrong to right. Overlap that was never allowed is lost.
+
+## When to ignore
+When the order is made in a way that the analysis cannot see, such as a wait in another file.
+
+## References
+- PyTorch, "CUDA semantics", CUDA streams: the example that is marked as incorrect
+- PyTorch source, `CUDAStream.cpp`: streams of the pool are made with `cudaStreamNonBlocking`
+"""
+
+from collections.abc import Iterator
+
+from analyzers import crossing
+from analyzers.dryrun.streams import DEFAULT
+from analyzers.finding import Finding, Severity
+from analyzers.rule import Bad, rule
+from analyzers.timeline import CrossStream, Timeline
+
+BAD = [
+    Bad(
+        """
+        import torch
+
+        def forward_aside(net, rows):
+            x = torch.randn(rows, 64, device="cuda")
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                y = net(x)  # <-
+            torch.cuda.current_stream().wait_stream(side)
+            return y
+        """,
+        fixed="""
+        import torch
+
+        def forward_aside(net, rows):
+            x = torch.randn(rows, 64, device="cuda")
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                y = net(x)
+            torch.cuda.current_stream().wait_stream(side)
+            return y
+        """,
+    ),
+    # The side stream refills a buffer that the model may still be reading.
+    Bad(
+        """
+        import torch
+
+        def replay(model, loader):
+            copies = torch.cuda.Stream()
+            static = torch.empty(64, 3, device="cuda")
+            for batch in loader:
+                with torch.cuda.stream(copies):
+                    static.copy_(batch, non_blocking=True)  # <-
+                torch.cuda.current_stream().wait_stream(copies)
+                model(static)
+        """,
+        fixed="""
+        import torch
+
+        def replay(model, loader):
+            copies = torch.cuda.Stream()
+            static = torch.empty(64, 3, device="cuda")
+            for batch in loader:
+                copies.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(copies):
+                    static.copy_(batch, non_blocking=True)
+                torch.cuda.current_stream().wait_stream(copies)
+                model(static)
+        """,
+    ),
+]
+GOOD = [
+    # The side stream waits first.
+    """
+    import torch
+
+    def forward_aside(net, rows):
+        x = torch.randn(rows, 64, device="cuda")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = net(x)
+        torch.cuda.current_stream().wait_stream(side)
+        return y
+    """,
+    # An event does the same.
+    """
+    import torch
+
+    def forward_aside(net, rows):
+        x = torch.randn(rows, 64, device="cuda")
+        ready = torch.cuda.Event()
+        ready.record()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            side.wait_event(ready)
+            y = net(x)
+        side.synchronize()
+        return y
+    """,
+    # The "side" stream is the current one, and the input comes from the host.
+    """
+    import torch
+
+    def forward_here(net, batch):
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.stream(torch.cuda.current_stream()):
+            y = net(x)
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            z = batch.cuda(non_blocking=True)
+        torch.cuda.current_stream().wait_stream(side)
+        return y, z
+    """,
+    # A wait for the device since the input was made.
+    """
+    import torch
+
+    def forward_aside(net, rows):
+        x = torch.randn(rows, 64, device="cuda")
+        torch.cuda.synchronize()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            y = net(x)
+        torch.cuda.synchronize()
+        return y
+    """,
+]
+
+MESSAGE = (
+    "{what} runs on {side} and {uses} that line {line} {made} on the current stream. "
+    "A side stream waits for nothing by itself, so it works on half-written memory. "
+    "Let it wait for the current stream before it is entered."
+)
+
+
+@rule("GPU301", severity=Severity.ERROR, bad=BAD, good=GOOD)
+def side_stream_input_not_waited(timeline: Timeline) -> Iterator[Finding]:
+    for cross in timeline.of(CrossStream):
+        if not crossing.of_tensors(cross) or cross.producer != DEFAULT:
+            continue
+        fix = crossing.side_waits_first(timeline, cross)
+        yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)

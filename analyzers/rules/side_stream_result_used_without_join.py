@@ -1,0 +1,152 @@
+"""A result of a side stream is used on the current stream, which has not waited for it.
+
+## What it does
+Finds tensors made inside `with torch.cuda.stream(s):` and used after it on the outer stream with
+no `wait_stream`, `wait_event` or synchronisation in between.
+
+## Why it matters
+Kernels on the current stream are not ordered behind work on another stream. The copy or kernel on
+the side stream may still be running when its result is read: a batch that is half copied trains
+the model without an error.
+
+## Example
+Let the current stream wait for the side stream before the first use.
+
+## Fix safety
+Safe: the wait is a dependency on the device. The host does not stop, and results can only change
+from wrong to right.
+
+## When to ignore
+When a wait hides in a helper whose name does not tell.
+
+## References
+- PyTorch, "CUDA semantics", CUDA streams
+- PyTorch source, `CUDAStream.cpp`: streams of the pool are made with `cudaStreamNonBlocking`
+"""
+
+from collections.abc import Iterator
+
+from analyzers import crossing
+from analyzers.dryrun.streams import DEFAULT
+from analyzers.finding import Finding, Severity
+from analyzers.rule import Bad, rule
+from analyzers.timeline import CrossStream, Timeline
+
+BAD = [
+    Bad(
+        """
+        import torch
+
+        def step(model, batch, device):
+            copies = torch.cuda.Stream()
+            with torch.cuda.stream(copies):
+                ready = batch.to(device, non_blocking=True)
+            return model(ready)  # <-
+        """,
+        fixed="""
+        import torch
+
+        def step(model, batch, device):
+            copies = torch.cuda.Stream()
+            with torch.cuda.stream(copies):
+                ready = batch.to(device, non_blocking=True)
+            torch.cuda.current_stream().wait_stream(copies)
+            return model(ready)
+        """,
+    ),
+    # A read by the host waits for the current stream only.
+    Bad(
+        """
+        import torch
+
+        class Scorer:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+
+            def score(self, rows):
+                with torch.cuda.stream(self.side):
+                    total = rows.cuda().float().sum()
+                return total.item()  # <-
+        """,
+        fixed="""
+        import torch
+
+        class Scorer:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+
+            def score(self, rows):
+                with torch.cuda.stream(self.side):
+                    total = rows.cuda().float().sum()
+                torch.cuda.current_stream().wait_stream(self.side)
+                return total.item()
+        """,
+    ),
+]
+GOOD = [
+    # Joined before the use.
+    """
+    import torch
+
+    def step(model, batch, device):
+        copies = torch.cuda.Stream()
+        with torch.cuda.stream(copies):
+            ready = batch.to(device, non_blocking=True)
+        torch.cuda.current_stream().wait_stream(copies)
+        return model(ready)
+    """,
+    # A prefetcher: the wait stands before the hand-over.
+    """
+    import torch
+
+    class Prefetcher:
+        def __init__(self, loader):
+            self.loader = iter(loader)
+            self.stream = torch.cuda.Stream()
+            self.preload()
+
+        def preload(self):
+            self.batch = next(self.loader, None)
+            if self.batch is None:
+                return
+            with torch.cuda.stream(self.stream):
+                self.batch = self.batch.cuda(non_blocking=True)
+
+        def next(self):
+            torch.cuda.current_stream().wait_stream(self.stream)
+            batch = self.batch
+            if batch is not None:
+                batch.record_stream(torch.cuda.current_stream())
+            self.preload()
+            return batch
+    """,
+    # Only the shape is used, and the rest runs on the same stream.
+    """
+    import torch
+
+    def rows(model, batch):
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            ready = batch.cuda(non_blocking=True)
+        count = ready.shape[0]
+        with torch.cuda.stream(side):
+            out = model(ready)
+        sync_side_stream(side)
+        return out.sum(), count
+    """,
+]
+
+MESSAGE = (
+    "{what} {uses} that line {line} {made} on {side}. "
+    "The current stream does not wait for a side stream, so it works on half-written memory. "
+    "Let it wait before the first use."
+)
+
+
+@rule("GPU302", severity=Severity.ERROR, bad=BAD, good=GOOD)
+def side_stream_result_used_without_join(timeline: Timeline) -> Iterator[Finding]:
+    for cross in timeline.of(CrossStream):
+        if not crossing.of_tensors(cross) or cross.consumer != DEFAULT:
+            continue
+        fix = crossing.current_waits_first(timeline, cross)
+        yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)
