@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from bench_project import BENCH, GLUE, LIMITS, QUICK, Project, head, needs_bubbl
 
 from gpu_runner.bench import Progress, run_bench
 from gpu_runner.models import BenchReport, BenchRequest
-from gpu_runner.records import Backend, Protocol, Variant, Verdict
+from gpu_runner.records import Backend, Variant, Verdict
 
 pytestmark = [pytest.mark.sandbox, needs_bubblewrap]
 
@@ -225,7 +226,9 @@ SLOWER_TENTH = GLUE.replace(
 def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
     base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=SLOWER_TENTH)
-    report = project.bench(base, changed, protocol=Protocol(warm_up_seconds=0.1, seconds=0.3))
+    report = project.bench(
+        base, changed, protocol=replace(QUICK, rounds=10, most_rounds=20, calls=10, seconds=0.2)
+    )
     found = head(report)
     assert found.verdict is Verdict.SLOWER, found.because
     assert report.headline is Verdict.SLOWER
@@ -235,7 +238,7 @@ def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
 def test_twenty_comparisons_of_equal_code_are_called_nothing_else(project: Project) -> None:
     base = project.commit(pkg__glue=GLUE, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=GLUE.replace("0.0", "0.00"))
-    protocol = Protocol(warm_up_seconds=0.05, seconds=0.1, seeds=1)
+    protocol = replace(QUICK, rounds=6, most_rounds=6, seconds=0.04, seeds=1)
     verdicts = [head(project.bench(base, changed, protocol=protocol)).verdict for _ in range(20)]
     quiet = {Verdict.NO_MEASURABLE_DIFFERENCE, Verdict.INCONCLUSIVE}
     assert set(verdicts) <= quiet, verdicts

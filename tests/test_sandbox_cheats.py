@@ -134,10 +134,15 @@ def test_threads_left_running_are_suspicious(project: Project) -> None:
     busy = GLUE.replace(
         "    return found",
         "    import threading, time\n"
-        "    threading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n"
+        "    if threading.active_count() < 4:\n"
+        "        threading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n"
         "    return found",
     )
-    base = project.commit(pkg__glue=TWICE, gpu_bench__bench_total=BENCH)
+    slow = GLUE.replace(
+        "    for value in values:",
+        "    for value in values * 40:\n        pass\n    for value in values:",
+    )
+    base = project.commit(pkg__glue=slow, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=busy)
     found = head(project.bench(base, changed))
     assert found.verdict is Verdict.SUSPICIOUS
