@@ -13,12 +13,10 @@ _OFF_CONTEXTS = frozenset({"profiler"})
 
 
 def device_confidence(value: Value) -> Confidence | None:
-    """How sure it is that the value's data is on the device; None when it is not or unknown."""
+    """How sure it is that the value's data is on the device; None when it is not."""
     if value.kind is not Kind.TENSOR or value.device is Device.HOST:
         return None
-    if value.device is Device.GPU:
-        return value.sure
-    return None
+    return value.sure if value.device is Device.GPU else Confidence.POSSIBLE
 
 
 def applies(place: Place) -> bool:

@@ -25,6 +25,7 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
     run = Run(source=source, facts=facts, hints=hints, scan=found, evaluator=evaluate)
     run.tracks_streams = any(word in source.text for word in _STREAM_WORDS)
     run.for_gpu = _for_gpu(source, facts)
+    run.assumed_class = _assumed_class(source, facts)
     _module(run, source.tree)
     for info in found.callers_first():
         if not info.kernel:
@@ -34,6 +35,7 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
         events=tuple(run.events),
         gpu=gpu,
         imports=frozenset(run.imports),
+        kernels=tuple(run.kernels),
         loaders_moved=_loaders_moved(run),
     )
 
@@ -45,10 +47,18 @@ def _for_gpu(source: Source, facts: Facts) -> Confidence:
     return Confidence.POSSIBLE
 
 
+def _assumed_class(source: Source, facts: Facts) -> str:
+    """What tensors are where no library is imported: some calls give it away."""
+    marks = facts.names.get("tensor_marks", ())
+    known = any(mark in source.text for mark in marks)
+    return facts.names.get("assumed_tensor_class", ("",))[0] if known else ""
+
+
 def _module(run: Run, tree: ast.Module) -> None:
     run.frame = Frame(None, None, Heat.COLD)
     execute(run, tree.body)
     run.globals = dict(run.state.names)
+    run.grad_off = not run.state.grad
     # Constants of the module hold everywhere; states of its statements do not.
     run.state = State()
     _constructors(run, run.scan)

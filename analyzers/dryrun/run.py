@@ -78,6 +78,7 @@ class Run:
     spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
     imports: set[str] = field(default_factory=set[str])
+    grad_off: bool = False  # the module turned autograd off for good
     kernels: list[Value] = field(default_factory=list[Value])
     blocking_streams: set[str] = field(default_factory=set[str])
     # By stream: the expression that names it and the with-statement that made it current.
@@ -85,6 +86,7 @@ class Run:
     site: Place | None = None  # the call from recorded code that is being followed silently
     site_learning: int = 0
     called_again: bool = False  # a method is walked a second time, behind its own first call
+    assumed_class: str = ""  # the tensor class of a file that imports no library
     tracks_streams: bool = False  # the file names streams or asynchronous copies
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 
@@ -237,7 +239,7 @@ class Run:
             Kind.TENSOR,
             type=self.tensor_class,
             device=Device.GPU,
-            sure=self.for_gpu,
+            sure=Confidence.LIKELY,  # nobody trains on the host for long
             ident=self.new_ident(),
             scalar=True,
             graph=self.state.grad,
@@ -245,11 +247,11 @@ class Run:
 
     @property
     def tensor_class(self) -> str:
-        """The tensor class of the file's main library, empty when it imports none."""
+        """The tensor class of the file's main library, empty when it handles none."""
         for module, name in self.facts.tensor_classes:
             if module in self.imports:
                 return name
-        return ""
+        return self.assumed_class
 
     def class_of(self, kind: Kind) -> str:
         """The class whose methods a value of that kind has when nothing better is known."""
