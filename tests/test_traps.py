@@ -209,9 +209,12 @@ INNOCENT = [
         "a tensor parked on the host and brought back",
         "GPU901",
         """
-        def park(state):
-            parked = state.cuda().to("cpu", non_blocking=True)
-            return parked.to("cuda", non_blocking=True)
+        class Parked:
+            def __init__(self, state):
+                self.parked = state.cuda().to("cpu", non_blocking=True)
+
+            def back(self):
+                return self.parked.to("cuda", non_blocking=True)
         """,
     ),
     (
