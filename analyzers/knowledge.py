@@ -41,6 +41,7 @@ class Fact:
     async_by: str = (
         ""  # the argument that makes the move not wait: "non_blocking", "stream", "!blocking"
     )
+    # … of a stream class: the argument that makes it non-blocking
     into: str = ""  # the argument that a copy writes into: "receiver", "ary", "out"
     waits: str = ""
     waits_unless: tuple[str, ...] = ()  # with one of these arguments the host does not wait

@@ -91,6 +91,9 @@ def _tensor(
     sure: Confidence,
 ) -> Value:
     dtype = next((d for a in call.arguments if (d := dtype_name(a.value))), "") or operand.dtype
+    if operand.sure is Confidence.POSSIBLE and asynchronous(call):
+        # Only guessed to be there already; who asks for a copy that does not wait knows better.
+        operand = replace(operand, device=Device.UNKNOWN)
     if operand.device is target and target is not Device.UNKNOWN:
         # Already there. A value that was only likely to be there is there now.
         surer = operand.sure if operand.sure.rank < sure.rank else sure

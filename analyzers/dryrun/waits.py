@@ -46,7 +46,10 @@ def wait(
         name = run.stream_for(library) if stream is None else stream
         if run.tracks_streams and reason is not Reason.UPLOAD:
             reads(run, node, (value,), run.state.order.enqueue(name), library)
-        run.state.order.host_waits(name)
+        if reason is not Reason.UPLOAD or not library:
+            # Of libraries with streams of their own a copy that waits counts as work on the default
+            # stream: whoever mixes it with another stream loses the overlap.
+            run.state.order.host_waits(name)
 
 
 def explicit(run: Run, reason: Reason, target: Value, node: ast.AST, call: Call | None) -> None:
