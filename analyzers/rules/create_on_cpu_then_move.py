@@ -175,10 +175,12 @@ def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Findi
 
 
 def _confidence(copy: Copy, factory: Call) -> Confidence:
-    # Made in this very expression: there is no other use that could want it on the host.
+    # Made in this very expression: there is no other use that could want it on the host, and
+    # naming the device at once is right wherever the device is.
     inline = copy.call.receiver_span == factory.span
-    sure = Confidence.CERTAIN if inline else Confidence.LIKELY
-    return sure.weaker(copy.result.sure)
+    if not inline:
+        return Confidence.LIKELY.weaker(copy.result.sure)
+    return Confidence.CERTAIN if copy.result.sure is Confidence.CERTAIN else Confidence.LIKELY
 
 
 def _fix(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
