@@ -304,10 +304,12 @@ class Accumulated(Event):
     target: str
     value: Value
     value_span: Span
-    how: str  # "add", "append"
+    how: str  # "add", "append", "store" (under a key), "fold" (x = f(x, value)), "cat"
     target_outside: bool  # the total outlives the turn of the loop
     backward: bool  # the value itself is sent through backward() in this function
     target_backward: bool  # the total is used for backward later
+    feeds_backward: bool = False  # what is sent through backward() is computed from the value
+    read_in_loop: bool = False  # the loop also reads the total
 
 
 E_ = TypeVar("E_", bound=Event)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.scan import FunctionInfo, dotted
 from analyzers.dryrun.values import Kind, Value
 from analyzers.timeline import Accumulated
 
@@ -17,37 +18,137 @@ def added(run: Run, name: str, target: Value, value: Value, node: ast.AST) -> No
         _emit(run, name, value, span_node, "add", node)
 
 
+def added_into(run: Run, value: Value, node: ast.Call) -> None:
+    """`total.add_(value)`, whatever the total is."""
+    if value.kind is Kind.TENSOR and isinstance(node.func, ast.Attribute) and node.args:
+        name = dotted(node.func.value) or run.source.segment(run.span(node.func.value))
+        _emit(run, name, value, node.args[0], "add", node)
+
+
 def appended(run: Run, name: str, value: Value, argument: ast.AST, node: ast.AST) -> None:
     """`name.append(value)`."""
     if value.kind is Kind.TENSOR and name:
         _emit(run, name, value, argument, "append", node)
 
 
+def stored(run: Run, name: str, key: Value, value: Value, node: ast.Subscript) -> None:
+    """`name[key] = value` under a key that changes."""
+    if value.kind is Kind.TENSOR and name and not key.known and key.type != "slice":
+        _emit(run, name, value, node, "store", node)
+
+
+def rebound(run: Run, node: ast.Assign, value: Value) -> None:
+    """`x = x + value`, `x = f(x, value)`, `x = cat([x, value])`."""
+    name = dotted(node.targets[0]) if len(node.targets) == 1 else ""
+    if not name or value.kind is not Kind.TENSOR:
+        return
+    expression = node.value
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
+        for one, other in (
+            (expression.left, expression.right),
+            (expression.right, expression.left),
+        ):
+            if dotted(one) == name:
+                _emit(run, name, value, other, "add", node)
+                return
+    if not isinstance(expression, ast.Call):
+        return
+    call = value.made_by
+    if call is not None and call.fact.effect == "concatenate":
+        listed = expression.args[0] if expression.args else None
+        parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else []
+        if any(dotted(part) == name for part in parts):
+            _emit(run, name, value, expression, "cat", node)
+    elif any(dotted(part) == name for part in expression.args) and len(expression.args) > 1:
+        others = [part for part in expression.args if dotted(part) not in (name, "")]
+        if others:
+            _emit(run, name, value, others[0], "fold", node)
+
+
 def _emit(run: Run, name: str, value: Value, part: ast.AST, how: str, node: ast.AST) -> None:
+    if not run.recording:
+        return
     info = run.frame.info
     backward = info.backward if info is not None else run.scan.module_backward
     written = dotted(part) if isinstance(part, ast.expr) else ""
     base = written or _first_name(part)
+    sources = _sources(run, info, backward)
+    root = name.partition(".")[0]
     run.emit(
         Accumulated(
             run.place(node),
             target=name,
-            value=value,
+            value=replace(value, graph=value.graph and run.state.grad),
             value_span=run.span(part),
             how=how,
             target_outside=_outlives(run, name),
             backward=bool(base) and base in backward,
-            target_backward=name in backward or name.partition(".")[0] in backward,
+            target_backward=name in sources or (root in sources and root != "self"),
+            feeds_backward=bool(base) and base in sources,
+            read_in_loop=how == "cat" and _read_in_loop(run, info, name, node),
         )
     )
 
 
 def _outlives(run: Run, name: str) -> bool:
     """Whether the target was bound before the innermost loop began."""
-    if "." in name:
+    if not name.isidentifier():
         return True
-    return name in run.bound_before_loop
+    return name in run.bound_before_loop or (bool(run.frame.info) and name in run.globals)
 
 
 def _first_name(node: ast.AST) -> str:
     return next((n.id for n in ast.walk(node) if isinstance(n, ast.Name)), "")
+
+
+def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozenset[str]:
+    """The names that what is sent through backward() is computed from, itself included."""
+    if not backward:
+        return frozenset()
+    if info is not None and info.sources is not None:
+        return info.sources
+    found = set(backward)
+    tree = info.node if info is not None else run.source.tree
+    assigned = [
+        (
+            set(map(dotted, _targets(n))),
+            {dotted(m) for m in ast.walk(n.value) if isinstance(m, ast.Name | ast.Attribute)},
+        )
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign | ast.AugAssign)
+    ]
+    size = 0
+    while size != len(found):
+        size = len(found)
+        for names, used in assigned:
+            if names & found:
+                found |= used
+    found -= {"", "self"}
+    result = frozenset(found)
+    if info is not None:
+        info.sources = result
+    return result
+
+
+def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    flat = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return [e.value if isinstance(e, ast.Subscript) else e for e in flat]
+
+
+def _read_in_loop(run: Run, info: FunctionInfo | None, name: str, node: ast.AST) -> bool:
+    """Whether the innermost loop around `node` reads `name` in another statement."""
+    tree = info.node if info is not None else run.source.tree
+    around = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.For | ast.While) and any(m is node for m in ast.walk(n))
+    ]
+    if not around:
+        return False
+    inside = {id(m) for m in ast.walk(node)}
+    return any(
+        dotted(m) == name and isinstance(m.ctx, ast.Load) and id(m) not in inside
+        for m in ast.walk(around[-1])
+        if isinstance(m, ast.Name | ast.Attribute)
+    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from analyzers.dryrun import effects, moves, waits
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.parameters import batch, from_name, tensor
-from analyzers.dryrun.results import pinned_by, result_of
+from analyzers.dryrun.results import dtype_name, pinned_by, result_of
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import (
@@ -254,6 +254,8 @@ def unknown_call(
         device, sure = device_of_inputs(a.value for a in given)
         if device is Device.GPU:
             return replace(run.loss_value(), sure=sure)
+    if receiver is not None and name in names.get("cast_methods", ()) and given:
+        return Value(dtype=dtype_name(given[0].value))
     fetched = fetched_from(a.value for a in given)
     return Value(fetched=fetched) if fetched is not None else UNKNOWN
 

@@ -11,6 +11,7 @@ from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
+from analyzers.finding import Confidence
 from analyzers.timeline import Heat
 
 
@@ -41,6 +42,7 @@ def call_local(
     if run.recording:
         info.given.append(given)
         info.called_at.append(run.heat())
+        info.recorded.append(run.state.grad)
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
     if info.ordering or run.state.side_work:  # what it does depends on what is under way
@@ -186,11 +188,18 @@ def _set_parameters(run: Run, info: FunctionInfo, given: dict[str, Value]) -> No
         names[a.kwarg.arg] = Value(Kind.MAPPING)
 
 
+def _records(run: Run, info: FunctionInfo) -> bool:
+    """Whether autograd is on: not where a decorator, every caller or the module turned it off."""
+    if "no_grad" in info.roles or run.grad_off:
+        return False
+    return not info.recorded or any(info.recorded)
+
+
 def walk(run: Run, info: FunctionInfo) -> None:
     """Walk the function on its own, for the record, with what its callers hand in."""
     from analyzers.dryrun.statements import execute
 
-    run.state = State(grad="no_grad" not in info.roles)
+    run.state = State(grad=_records(run, info))
     run.frame = _frame(run, info, roles.heat_of(run, info), None)
     run.loops, run.guards, run.contexts, run.streams = (), (), frozenset(), ()
     run.guarded_device = "device_guard" in info.roles
@@ -203,3 +212,27 @@ def walk(run: Run, info: FunctionInfo) -> None:
             given[name] = join(given[name], value) if name in given else value
     _set_parameters(run, info, given)
     execute(run, info.node.body)
+    if info.owner is not None:
+        _call_again(run, info, given)
+
+
+def _call_again(run: Run, info: FunctionInfo, given: dict[str, Value]) -> None:
+    """The method runs once more, behind copies of its first call that nothing has waited for."""
+    from analyzers.dryrun.statements import execute
+
+    state = _end_state(run)
+    attributes = {v.ident for v in info.owner.attributes.values()} if info.owner else set[int]()
+    under_way = {
+        ident: replace(unfinished, sure=unfinished.sure.weaker(Confidence.LIKELY))
+        for ident, unfinished in state.to_device.items()
+        if ident in attributes and not state.order.done(unfinished.operation)
+    }
+    if not under_way or not run.recording:
+        return
+    run.state = State(order=state.order, to_device=under_way, grad=state.grad)
+    run.frame.exits.clear()
+    run.called_again = True
+    with run.silently():
+        _set_parameters(run, info, given)
+        execute(run, info.node.body)
+    run.called_again = False

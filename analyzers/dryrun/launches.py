@@ -30,19 +30,34 @@ def launch(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...])
             return UNKNOWN  # a decorated function called without a grid: not a launch
         names = {a.name: a for a in given if a.keyword}
         positional = [a for a in given if not a.keyword]
-        grid, block, spans, arguments, stream = _raw(names, positional)
+        grid, block, spans, arguments, stream = _raw(names, positional, _packed(run, node))
     _emit(run, node, kernel, grid, block, stream, spans, arguments)
     return NONE
 
 
 def _configuration(configuration: Value, index: ast.expr) -> tuple[list[Value], list[ast.expr]]:
+    if configuration.items == ():
+        return [], []
     if isinstance(index, ast.Tuple) and configuration.items is not None:
         return list(configuration.items), list(index.elts)
     return [configuration], [index]
 
 
+def _packed(run: Run, node: ast.Call) -> list[Span]:
+    """The places of the arguments in `kernel(grid, block, (a, b))`."""
+    plain = [a for a in node.args if not isinstance(a, ast.Starred)]
+    third = plain[2] if len(plain) > 2 else None
+    return [run.span(e) for e in third.elts] if isinstance(third, ast.Tuple) else []
+
+
+def over_elements(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
+    """A launcher that picks grid and block for a number of elements."""
+    configuration = Value(Kind.SEQUENCE, items=())
+    return Value(Kind.LAUNCHER, ref=(call.receiver or UNKNOWN, configuration, node))
+
+
 def _raw(
-    names: dict[str, Argument], positional: list[Argument]
+    names: dict[str, Argument], positional: list[Argument], packed_spans: list[Span]
 ) -> tuple[Value | None, Value | None, list[Span], tuple[Argument, ...], Value | None]:
     """kernel(grid, block, args) or kernel(*args, grid=…, block=…)."""
     stream = names["stream"].value if "stream" in names else None
@@ -60,7 +75,9 @@ def _raw(
         return None, None, [], tuple(positional), stream
     packed = positional[2]
     items = packed.value.items or ()
-    arguments = tuple(Argument("", packed.span, item) for item in items)
+    if len(packed_spans) != len(items):
+        packed_spans = [packed.span] * len(items)
+    arguments = tuple(Argument("", s, item) for s, item in zip(packed_spans, items, strict=True))
     return (
         positional[0].value,
         positional[1].value,

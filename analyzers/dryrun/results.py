@@ -148,6 +148,7 @@ def _tensor(
 ) -> Value:
     device, sure = device_by(fact, receiver, arguments, operands)
     graph = any(o.graph for o in operands) and run.state.grad and fact.graph != "cut"
+    graph = graph and not _dtype(fact, next(iter(operands), None), arguments).startswith(_COUNTS)
     requires = next((a for a in arguments if a.name == "requires_grad"), None)
     if requires is not None and requires.value.constant is True:
         graph = True
@@ -171,6 +172,9 @@ def _tensor(
         strided=fact.strided == "yes"
         or bool(fact.view and base is not None and base.strided and fact.strided != "no"),
     )
+
+
+_COUNTS = ("int", "uint", "bool", "long", "short")  # numbers without a gradient
 
 
 def _homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) -> bool:
@@ -262,7 +266,11 @@ def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str
         return fact.default_dtype
     if fact.dtype == "receiver" or (not fact.dtype and fact.device in ("receiver",)):
         return base.dtype if base is not None else ""
-    return fact.default_dtype if fact.dtype == "argument" else fact.dtype
+    if fact.dtype != "argument":
+        return fact.dtype
+    if any(a.star for a in arguments):
+        return ""
+    return fact.default_dtype or (base.dtype if base is not None else "")  # zeros_like(x)
 
 
 def dtype_name(value: Value) -> str:

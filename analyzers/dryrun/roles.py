@@ -35,8 +35,11 @@ def decorated(run: Run, info: FunctionInfo) -> Value:
             found.add("static")
     info.roles = frozenset(found | _own_roles(run, info))
     if kernel_type:
+        kernel = Value(Kind.KERNEL, type=kernel_type, ref=info)
+        if not info.kernel:
+            run.kernels.append(kernel)
         info.kernel = True
-        return Value(Kind.KERNEL, type=kernel_type, ref=info)
+        return kernel
     return Value(Kind.FUNCTION, ref=info)
 
 
@@ -111,6 +114,8 @@ def describe(run: Run, info: FunctionInfo) -> Function:
             roles=info.roles,
             parameters=parameters,
             reads_clock=_reads_clock(run, info),
+            calls=frozenset(info.calls),
+            ordering=info.ordering,
         )
     return info.described
 

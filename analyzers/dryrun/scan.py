@@ -28,6 +28,8 @@ class FunctionInfo:
     given: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])  # per call site
     called_at: list[Heat] = field(default_factory=list[Heat])
     closure: dict[str, Value] = field(default_factory=dict[str, Value])
+    sources: frozenset[str] | None = None  # names that what goes through backward() is made from
+    recorded: list[bool] = field(default_factory=list[bool])  # per call site: autograd was on
     memo: dict[object, object] = field(default_factory=dict[object, object])
     kernel: bool = False
     ordering: bool = False  # it, or what it calls, deals with streams or asynchronous copies
@@ -193,6 +195,8 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
             target = result.module_backward if function is None else function.backward
             # loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)
             for part in (callee.value, *node.args[:1], *_arguments(callee.value)):
+                while isinstance(part, ast.BinOp):  # (loss / steps).backward()
+                    part = part.left
                 target.add(dotted(part))
         if function is not None:
             function.calls.add(callee.attr)

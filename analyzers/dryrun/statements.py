@@ -9,7 +9,7 @@ from typing import Any
 
 from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
 from analyzers.dryrun.binding import assign, used
-from analyzers.dryrun.contexts import entered
+from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
@@ -44,11 +44,14 @@ def execute(run: Run, body: Sequence[ast.stmt]) -> bool:
 
 
 def _expression(run: Run, node: ast.Expr) -> None:
-    run.evaluate(node.value)
+    value = run.evaluate(node.value)
+    if value.kind is Kind.CONTEXT and isinstance(value.ref, Value):
+        switched_grad(run, value)
 
 
 def _assign(run: Run, node: ast.Assign) -> None:
     value = run.evaluate(node.value)
+    accumulate.rebound(run, node, value)
     for target in node.targets:
         assign(run, target, value)
 
