@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from trace_files import call, copy, event, kernel, kineto, region
 
@@ -16,6 +17,7 @@ from bot.cli import main
 
 OVERLAPPED = (kernel(0, 1000), copy(500, 1000))
 SERIAL = (copy(0, 1000), kernel(1000, 1000), copy(2000, 1000, kind="DtoH", memory="Pageable"))
+SCHEMA = Path(__file__).parents[1] / "docs" / "schema" / "trace.schema.json"
 NASTY = '</title><script>x</script>|@everyone `"\x1b[31m'
 
 
@@ -256,6 +258,16 @@ def test_a_terminal_without_unicode_gets_question_marks(
         monkeypatch.setattr("sys.stdout", terminal)
         assert main(["trace", str(base)]) == 0
     assert b"?" in (tmp_path / "out").read_bytes()
+
+
+@pytest.mark.parametrize("files", ["one", "two", "no GPU work"])
+def test_the_json_keeps_to_its_published_schema(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, base: Path, head: Path, files: str
+) -> None:
+    empty = kineto(tmp_path / "cpu.json", event("cpu_op", "aten::add", 0, 5))
+    given = {"one": [base], "two": [base, head], "no GPU work": [empty]}[files]
+    _, out, _ = run(capsys, *given, "--format", "json")
+    jsonschema.validate(json.loads(out), json.loads(SCHEMA.read_text()))
 
 
 def test_every_printed_number_is_in_the_json(

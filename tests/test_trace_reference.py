@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gpu_runner.trace.metrics import device_metrics
@@ -59,6 +60,13 @@ def test_the_partition_of_a_real_trace_sums_to_the_region(name: str) -> None:
         parts = device["partition_us"].values()
         assert round(sum(parts), 3) == device["region_us"]
         assert round(sum(device["partition_percent"].values()), 2) in (100.0, 0.0)
+
+
+def test_real_traces_keep_to_the_published_schema() -> None:
+    schema = json.loads((Path(__file__).parents[1] / "docs/schema/trace.schema.json").read_text())
+    for name in EXPECTED:
+        if not name.startswith("_"):
+            jsonschema.validate(reported(name), schema)
 
 
 def test_an_export_is_read_without_leaving_anything_beside_it() -> None:

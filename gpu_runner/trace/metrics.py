@@ -1,4 +1,4 @@
-"""The numbers of one device, in whole nanoseconds; definitions in docs/measuring.md.
+"""The numbers of one device, in whole nanoseconds; definitions in docs/trace.md.
 
 Busy times are measures of unions, never sums: kernels of two streams, or of one, may run at once.
 """

@@ -18,12 +18,22 @@ WORTH_HIDING = 0.1  # of the copies: less kernel time than this is no reason for
 
 def notes_of(trace: Trace, devices: Sequence[DeviceMetrics]) -> tuple[str, ...]:
     """Sentences for people: first about the file, then about each device."""
-    several = len(devices) > 1
-    found = list(_about_file(trace))
+    said: dict[str, list[str]] = {}
     for device in devices:
-        label = f"Device {device.device}: " if several else ""
-        found += [label + sentence for sentence in _about_device(trace, device)]
-    return tuple(dict.fromkeys(found))
+        for sentence in _about_device(device):
+            said.setdefault(sentence, []).append(str(device.device))
+    several = len(devices) > 1
+    about_devices = [
+        f"{_listed(numbers)}: {sentence}" if several else sentence
+        for sentence, numbers in said.items()
+    ]
+    return (*_about_file(trace), *about_devices)
+
+
+def _listed(numbers: Sequence[str]) -> str:
+    if len(numbers) == 1:
+        return f"Device {numbers[0]}"
+    return f"Devices {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
 def _about_file(trace: Trace) -> Iterator[str]:
@@ -55,7 +65,7 @@ def _about_file(trace: Trace) -> Iterator[str]:
         yield "Times are rounded to 1 µs, so each boundary may be off by as much."
 
 
-def _about_device(trace: Trace, device: DeviceMetrics) -> Iterator[str]:
+def _about_device(device: DeviceMetrics) -> Iterator[str]:
     yield from _about_records(device)
     yield from _about_copies(device)
     region = max(1, device.region)

@@ -1,4 +1,4 @@
-"""The numbers as JSON, under the names of docs/measuring.md: the interface of `hostside trace`.
+"""The numbers as JSON, under the names of docs/trace.md: the interface of `hostside trace`.
 
 Times are microseconds with the nanoseconds kept as decimals, percentages have two decimals and
 bandwidths three. What cannot be known is null, never zero.
