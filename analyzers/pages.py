@@ -72,7 +72,7 @@ def _block(code: str) -> str:
 
 def suggestion(rule: Rule) -> str:
     """The most that the rule offers, in words; a dash when it only comments."""
-    found = [found for bad in rule.bad for found in analyze("example.py", bad.source).findings]
+    found = [found for bad in rule.bad for found in analyze("example.py", bad.unmarked).findings]
     offered = {f.fix.safety for f in found if f.fix is not None and f.rule == rule.code}
     return next((words for safety, words in _OFFERS.items() if safety in offered), "–")
 
