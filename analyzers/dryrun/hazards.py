@@ -188,17 +188,19 @@ def host_writes(run: Run, value: Value, node: ast.AST) -> None:
     if unfinished is None or value.device is Device.GPU:
         return
     del run.state.to_device[value.ident]
-    if not run.state.order.done(unfinished.operation):
-        event = HostWrite(
-            run.place(node), value, unfinished.copy, unfinished.sure, run.called_again
-        )
+    if run.state.order.done(unfinished.operation):
+        return
+    event = HostWrite(run.place(node), value, unfinished.copy, unfinished.sure, run.called_again)
+    if not run.called_again:
         _report(run, event, unfinished.copy.place.order)
+    elif run.learning == 0:
+        run.events.append(event)
 
 
 def _report(run: Run, event: CrossStream | HostRead | HostWrite | Unrecorded, since: int) -> None:
     """Record it; inside a called function only what concerns its caller, at the call."""
     site: Place | None = run.site
-    if run.recording or (run.called_again and isinstance(event, HostWrite)):
+    if run.recording:
         run.events.append(event)
     elif site is not None and run.learning == run.site_learning and since < site.order:
         run.events.append(replace(event, place=site))
