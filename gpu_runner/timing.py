@@ -24,7 +24,7 @@ Open = Callable[[Variant], AbstractContextManager[Conversation]]
 Snapshot = Callable[[], Clocks | None]
 
 SHORTEST_BATCH = {Backend.CUDA: 1_000_000, Backend.CPU: 5_000_000}  # ns
-TRIPS = 100  # a batch lasts at least this many empty round trips
+TRIPS = 30  # a batch lasts at least this many empty round trips, and one is subtracted
 MOST_INPUTS = 16
 PREPARING = 0.1  # seconds for making the inputs of one batch
 
