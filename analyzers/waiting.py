@@ -33,6 +33,7 @@ _ON_HOST_ARRAYS = ("cupy.",)  # libraries whose conversions have a rule of their
 _HINTS = frozenset({"output_size", "num_classes"})
 
 
+_WORTH_A_GUESS = frozenset({Reason.SCALAR, Reason.ITERATE, Reason.INDEX})
 _ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE, Reason.SHAPE})
 
 
@@ -99,7 +100,8 @@ def confidence(wait: Wait) -> Confidence | None:
     if on_device is None or often is None or measured(wait.place):
         return None
     if wait.place.heat is Heat.UNKNOWN and on_device is Confidence.POSSIBLE:
-        return None  # neither where the value lives nor how often this runs is known
+        # Neither where the value lives nor how often this runs is known.
+        return Confidence.POSSIBLE if wait.reason in _WORTH_A_GUESS else None
     if wait.place.heat is Heat.UNKNOWN and wait.reason in _ONCE_IS_FINE:
         return None
     sure = on_device.weaker(often)
