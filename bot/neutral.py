@@ -67,7 +67,9 @@ def code(text: str) -> str:
 def fenced(text: str, language: str = "") -> str:
     """A fenced block that no line of the text can close."""
     fence = "`" * max(3, longest_run(text) + 1)
-    return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
+    # An empty text is no line at all: an empty suggestion deletes, a blank one leaves a blank line.
+    lines = f"{text.removesuffix(chr(10))}\n" if text else ""
+    return f"{fence}{language}\n{lines}{fence}"
 
 
 def longest_run(text: str) -> int:

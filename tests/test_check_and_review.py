@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from analyzers.rule import all_rules
@@ -18,6 +19,7 @@ from bot.cli import main
 from tests.repository import Repository, make_repository
 
 ROOT = Path(__file__).parents[1]
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "review.schema.json").read_text())
 FAULTY = "import torch\n\n\ndef f(n: int) -> torch.Tensor:\n    return torch.zeros(n).cuda()\n"
 MENDED = FAULTY.replace("zeros(n).cuda()", 'zeros(n, device="cuda")')
 CLEAN = "import torch\n\n\ndef f(n: int) -> torch.Tensor:\n    return n\n"
@@ -39,7 +41,9 @@ def repository(here: Path) -> Repository:
 
 def found(capfd: Capture, *command: str) -> tuple[int, Any]:
     code = main([*command, "--format", "json"])
-    return code, json.loads(capfd.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
+    jsonschema.validate(document, SCHEMA)
+    return code, document
 
 
 def places(document: Any) -> list[tuple[str, str, int, str]]:

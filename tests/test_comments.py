@@ -79,7 +79,12 @@ def test_the_comment_stands_on_the_lines_of_its_suggestion() -> None:
 
 def test_a_deletion_is_an_empty_suggestion() -> None:
     after = BEFORE.replace("    total += x.item()\n", "")
-    assert "```suggestion\n```" in made(after=after).body.replace("\n\n```", "\n```")
+    assert "```suggestion\n```\n" in made(after=after).body
+
+
+def test_a_blank_line_left_behind_is_a_blank_suggestion() -> None:
+    after = BEFORE.replace("    total += x.item()\n", "\n")
+    assert "```suggestion\n\n```\n" in made(after=after).body
 
 
 def test_an_unsafe_suggestion_says_what_must_hold() -> None:
