@@ -39,6 +39,7 @@ class Job:
     base: bytes | None = None
     hunks: tuple[Hunk, ...] | None = None  # None: the whole file counts as new
     prove: frozenset[Confidence] = SURE  # which findings' fixes are worth proving
+    inside: str = ""  # the path within the repository, where `path` is another
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def _items(
     for found in flagged:  # all of them, so that an ordinal does not depend on the diff
         seen[found.key] += 1
         if id(found) in wanted:
-            mark = fingerprint(job.path, found.key, seen[found.key])
+            mark = fingerprint(job.inside or job.path, found.key, seen[found.key])
             excerpt = _excerpt(found.finding, lines, job.hunks or ())
             items.append(Item(found.finding, mark, found.key, excerpt))
     return tuple(items)

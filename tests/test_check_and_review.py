@@ -113,7 +113,7 @@ def test_fix_writes_the_mended_file_and_nothing_else(
     assert main(["check", "a.py", "--fix"]) == 0
     assert file.read_bytes() == after.encode()
     assert file.stat().st_mode & 0o777 == 0o750
-    assert "applied 1 proven fixes in 1 files" in capfd.readouterr().err
+    assert "applied 1 proven fix in 1 file\n" in capfd.readouterr().err
 
 
 def test_fix_keeps_the_encoding(here: Path, capfd: Capture) -> None:
@@ -169,6 +169,20 @@ def test_a_review_reports_what_the_change_brings(repository: Repository, capfd: 
     assert (code, places(document)) == (1, [("GPU201", "new.py", 5, "inline")])
     assert document["findings"][0]["suggestion"]["replacement"] == MENDED.splitlines(True)[-1]
     assert document["summary"]["subject"] == "main...feature"
+
+
+def test_a_finding_has_one_fingerprint_wherever_it_is_reported(
+    repository: Repository, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit({"sub/m.py": CLEAN})
+    repository.commit({"sub/m.py": FAULTY})
+    review = found(capfd, "review", "--base", "HEAD~1", "--head", "HEAD")[1]
+    monkeypatch.chdir(repository.root / "sub")
+    whole = found(capfd, "check", "m.py")[1]
+    since = found(capfd, "check", ".", "--diff", "HEAD~1")[1]
+    marks = {document["findings"][0]["fingerprint"] for document in (review, whole, since)}
+    assert len(marks) == 1
+    assert whole["findings"][0]["path"] == since["findings"][0]["path"] == "m.py"
 
 
 def test_the_working_tree_and_the_index_are_reviewed(

@@ -15,6 +15,7 @@ from bot.config import RepoConfig
 from bot.errors import UsageError
 from bot.examine import LARGEST, SURE, Examined, Job, examine_all, in_children
 from bot.files import Found, find
+from bot.reports.words import plural
 from bot.review import Review, assemble, everywhere
 
 HELP = "check whole files and trees, or standard input"
@@ -107,7 +108,8 @@ def _mended(
         total, files = total + mended.fixes, files + 1
     again = dict(zip(places, check([after[number] for number in places]), strict=True))
     if total:
-        print(f"hostside: applied {total} proven fixes in {files} files", file=sys.stderr)
+        applied = f"{plural(total, 'proven fix', 'es')} in {plural(files, 'file')}"
+        print(f"hostside: applied {applied}", file=sys.stderr)
     return after, [again.get(number, result) for number, result in enumerate(examined)]
 
 
@@ -121,7 +123,13 @@ def _write(source: str, text: bytes) -> None:
 
 def _job(file: Found, config: RepoConfig, arguments: argparse.Namespace) -> Job:
     prove = frozenset(Confidence) if config.confidence is Confidence.POSSIBLE else SURE
-    return Job(file.shown, config.for_file(file.inside), source=file.source, prove=prove)
+    return Job(
+        file.shown,
+        config.for_file(file.inside),
+        source=file.source,
+        prove=prove,
+        inside=file.inside,
+    )
 
 
 def _snippet(config: RepoConfig) -> Job:

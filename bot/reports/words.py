@@ -8,9 +8,9 @@ from analyzers.finding import Confidence, Severity
 from bot.review import Conclusion, FileReport, Review
 
 
-def plural(count: int, thing: str) -> str:
+def plural(count: int, thing: str, end: str = "s") -> str:
     """The count with its noun: `1 file`, `2 files`."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}{end}"
 
 
 def ended(sentence: str) -> str:
