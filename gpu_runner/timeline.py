@@ -6,10 +6,10 @@ column's time that a lane is busy, so a lane of a thousand short kernels looks a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu_runner.trace.intervals import Intervals, hull, measure, union
+from gpu_runner.trace.intervals import Intervals, hull, intersect, measure, union
 from gpu_runner.trace.metrics import DeviceMetrics
 
 COLUMNS = 72
@@ -17,6 +17,9 @@ COLUMNS = 72
 GLYPHS = ((0.95, "█"), (0.65, "▓"), (0.35, "▒"), (0.05, "░"), (0.0, "·"))
 MERMAID_BARS = 20  # per lane: more are neither readable nor safe for GitHub's limits
 MERMAID_TICKS = 8
+MERMAID_PARTS = 400  # of the chart: the width of the narrowest bar
+MERMAID_LABEL = 0.06  # of the chart: a shorter bar has no room for its label
+MERMAID_NO_LABEL = "\u2800"  # a bar must have a name; this one is blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,29 +126,45 @@ def coalesced(busy: Intervals, most: int) -> Intervals:
 
 
 def mermaid_timeline(tracks: Sequence[Track]) -> str:
-    """A gantt chart that GitHub draws; one microsecond is written as a millisecond of its dates."""
+    """A gantt chart that GitHub draws; one microsecond is written as a millisecond of its dates.
+
+    Compact mode puts the bars of a lane into one row; a bar too short for its label has none.
+    """
     longest = max((track.length for track in tracks), default=0)
-    tick = max(1, longest // 1000 // MERMAID_TICKS)
+    tick = _round_tick(max(1, longest // 1000 // MERMAID_TICKS))
     lines = [
+        "---",
+        "displayMode: compact",
+        "config:",
+        "  gantt:",
+        "    leftPadding: 120",
+        "---",
         "gantt",
         "  dateFormat x",
         "  axisFormat %Q us",
-        f"  tickInterval {_round_tick(tick)}millisecond",
+        f"  tickInterval {tick}millisecond",
     ]
-    for number, track in enumerate(tracks):
+    for number, track in enumerate(tracks, start=1):
         for lane in filter(lambda lane: lane.busy, track.lanes):
-            name = lane.name if len(tracks) == 1 else f"{lane.name} {number + 1}"
+            name = lane.name if len(tracks) == 1 else f"{_safe(track.title, number)} {lane.name}"
             lines.append(f"  section {name}")
-            for start, end in coalesced(lane.busy, MERMAID_BARS):
-                left = (start - track.start) // 1000
-                right = max(left + 1, -((track.start - end) // 1000))
-                filled = measure(_inside(lane.busy, start, end)) / (end - start)
-                lines.append(f"    {100 * filled:.0f} % :{_colour(lane)}{left}, {right}")
+            lines += _bars(lane, track, longest)
     return "\n".join(lines)
 
 
-def _inside(busy: Intervals, start: int, end: int) -> Intervals:
-    return tuple(entry for entry in busy if start <= entry[0] and entry[1] <= end)
+def _bars(lane: Lane, track: Track, longest: int) -> Iterator[str]:
+    least = max(1000, longest // MERMAID_PARTS)  # a shorter bar would not be seen
+    widened = union((start, max(end, start + least)) for start, end in lane.busy)
+    for start, end in coalesced(widened, MERMAID_BARS):
+        left, right = (start - track.start) // 1000, -((track.start - end) // 1000)
+        filled = 100 * measure(intersect(lane.busy, ((start, end),))) / (end - start)
+        label = f"{filled:.0f} %" if end - start > MERMAID_LABEL * longest else MERMAID_NO_LABEL
+        yield f"    {label} :{_colour(lane)}{left}, {right}"
+
+
+def _safe(title: str, number: int) -> str:
+    """The title where it is a plain word: anything else could be read as mermaid's syntax."""
+    return title if title.isalnum() else f"({number})"
 
 
 def _colour(lane: Lane) -> str:

@@ -184,7 +184,7 @@ def test_markdown_is_a_table_and_a_timeline_that_github_shows(
     _, out, _ = run(capsys, base, head, "--format", "markdown", "--mermaid")
     assert "| overlap | 0.00 % | 50.00 % | +50.00 points |" in out
     assert out.count("```") == 4
-    assert "```mermaid\ngantt\n" in out
+    assert "```mermaid\n---\ndisplayMode: compact\n" in out
     widths = {line.count("|") for line in out.splitlines() if line.startswith("|")}
     assert widths == {5}
     _, single, _ = run(capsys, base, "--format", "markdown")

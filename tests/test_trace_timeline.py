@@ -81,19 +81,19 @@ def test_coalescing_closes_the_narrowest_gaps_first() -> None:
 
 
 def test_a_chart_keeps_to_the_limits_of_mermaid_on_github() -> None:
-    many = tuple((number * 1000, number * 1000 + 400) for number in range(5000))
+    many = tuple((number * MS, number * MS + MS // 2) for number in range(100))
     lanes = [Lane(name, many) for name in ("kernels", "H2D", "D2H", "overlap", "host waits")]
     chart = mermaid_timeline([track(*lanes), track(*lanes)])
     assert len(chart) < 50_000
-    bars = re.findall(r"^    \d+ % :(?:active, |done, |crit, )?\d+, \d+$", chart, re.M)
+    bars = re.findall(r"^    (?:\d+ %|\u2800) :(?:active, |done, |crit, )?\d+, \d+$", chart, re.M)
     assert len(bars) == 2 * 5 * 20
-    assert chart.startswith("gantt\n  dateFormat x\n  axisFormat %Q us\n  tickInterval ")
+    assert "\ngantt\n  dateFormat x\n  axisFormat %Q us\n  tickInterval " in chart
 
 
 def test_a_chart_has_no_empty_sections_and_no_empty_bars() -> None:
     chart = mermaid_timeline([track(Lane("kernels", ((5, 6),)), Lane("D2H", ()))])
     assert "section D2H" not in chart
-    assert "    100 % :0, 1" in chart
+    assert "    \u2800 :0, 251" in chart, "wide enough to be seen"
 
 
 def test_a_picture_is_well_formed_and_needs_nothing_from_outside() -> None:
