@@ -68,7 +68,7 @@ def _augmented(run: Run, node: ast.AugAssign) -> None:
     target = run.evaluate(node.target) if not isinstance(node.target, ast.Subscript) else None
     value = run.evaluate(node.value)
     if isinstance(node.target, ast.Subscript):
-        _augmented_element(run, node.target, value)
+        _augmented_element(run, node, node.target, value)
         return
     assert target is not None
     name = dotted(node.target)
@@ -90,7 +90,9 @@ def _augmented(run: Run, node: ast.AugAssign) -> None:
     assign(run, node.target, result)
 
 
-def _augmented_element(run: Run, target: ast.Subscript, value: Value) -> None:
+def _augmented_element(
+    run: Run, node: ast.AugAssign, target: ast.Subscript, value: Value
+) -> None:
     base = run.evaluate(target.value)
     index = run.evaluate(target.slice)
     if base.on_gpu:
@@ -99,7 +101,7 @@ def _augmented_element(run: Run, target: ast.Subscript, value: Value) -> None:
         host_writes(run, base, target)
         used(run, target.value, base)
     elif base.kind in (Kind.SEQUENCE, Kind.MAPPING):
-        accumulate.added(run, dotted(target.value), element_of(base), value, target)
+        accumulate.added(run, dotted(target.value), element_of(base), value, node)
 
 
 def _if(run: Run, node: ast.If) -> bool:
