@@ -295,6 +295,9 @@ class Elapsed(Event):
     work: Call | None  # the last device work between
     sure: Confidence
     waited: bool  # the host waited after that work
+    waited_between: bool = False  # … or at least once between the two readings
+    drained: bool = True  # nothing was under way when the clock was read first
+    loops: tuple[Loop, ...] = ()  # those around the work, inside what is timed
 
 
 @dataclass(frozen=True, slots=True)

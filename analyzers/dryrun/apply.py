@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import effects, moves, waits
+from analyzers.dryrun import accumulate, effects, moves, waits
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.parameters import batch, from_name, tensor
 from analyzers.dryrun.results import dtype_name, pinned_by, result_of
@@ -254,6 +254,8 @@ def unknown_call(
         device, sure = device_of_inputs(a.value for a in given)
         if device is Device.GPU:
             return replace(run.loss_value(), sure=sure)
+    if receiver is not None and name in names.get("keep_methods", ()) and given:
+        accumulate.kept(run, node, given[-1].value)
     if receiver is not None and name in names.get("cast_methods", ()) and given:
         return Value(dtype=dtype_name(given[0].value))
     fetched = fetched_from(a.value for a in given)
@@ -286,5 +288,5 @@ def helper_called(run: Run, name: str) -> None:
     words = run.facts.names.get("sync_words", ())
     plain = name.lower().replace("async", "")
     if name and any(word in plain for word in words):
-        run.state.waited = run.tick()
+        run.state.waited = run.state.read_back = run.tick()
         run.state.order.host_waits()

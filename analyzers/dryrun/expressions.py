@@ -195,7 +195,9 @@ def _unary(run: Run, node: ast.UnaryOp) -> Value:
 
 
 def _compare(run: Run, node: ast.Compare) -> Value:
+    known = len(run.events)
     operands = [evaluate(run, node.left), *(evaluate(run, c) for c in node.comparators)]
+    waits.forget_limits(run, known, node)
     if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
         return NUMBER
     if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from analyzers.dryrun import roles
 from analyzers.dryrun.parameters import expected
+from analyzers.dryrun.relevance import handed_device_values
 from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.state import State
@@ -45,7 +46,7 @@ def call_local(
         info.recorded.append(run.state.grad)
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
-    if info.ordering or run.state.side_work:  # what it does depends on what is under way
+    if info.ordering or run.state.side_work or _reads_clock(run, info):  # what it does depends on what is under way
         site = run.site
         if run.recording and hasattr(node, "lineno"):
             run.site, run.site_learning = run.place(node), run.learning
@@ -60,7 +61,7 @@ def call_local(
             run.state.work = replace(worked, order=run.tick())
             run.mark_work()
         if waited:
-            run.state.waited = run.tick()
+            run.state.waited = run.state.read_back = run.tick()
         return result
     before_work, before_wait = run.state.work, run.state.waited
     result = _follow(run, info, given, receiver)
@@ -70,6 +71,11 @@ def call_local(
     done = state.waited > (worked.order if worked is not None else before_wait)
     info.memo[key] = (result, worked, done)
     return result
+
+
+def _reads_clock(run: Run, info: FunctionInfo) -> bool:
+    clocks = run.facts.names.get("clock_functions", ())
+    return info.owner is not None and not info.calls.isdisjoint(clocks)
 
 
 def _active(run: Run, info: FunctionInfo) -> bool:
@@ -156,6 +162,7 @@ def _end_state(run: Run) -> State:
         if end.work is not None and (state.work is None or end.work.order > state.work.order):
             state.work = end.work
         state.waited = max(state.waited, end.waited)
+        state.read_back = max(state.read_back, end.read_back)
     return state
 
 

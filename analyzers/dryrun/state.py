@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from analyzers.dryrun.streams import Operation, Order
 from analyzers.dryrun.values import UNKNOWN, Value, join
 from analyzers.finding import Confidence, Span
-from analyzers.timeline import Call, Copy, Unrecorded
+from analyzers.timeline import Call, Copy, Loop, Unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Work:
     order: int
     call: Call | None
     sure: Confidence
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass
@@ -62,6 +63,7 @@ class State:
     recorded: dict[int, Operation] = field(default_factory=dict[int, Operation])  # by event
     work: Work | None = None
     waited: int = 0  # evaluation order of the last wait of the host
+    read_back: int = 0  # … that was not only for data on its way to the device
     grad: bool = True  # autograd is recording
     evaluating: bool = False  # a module was switched to eval mode
     side_work: bool = False  # something was enqueued on another than the default stream
@@ -80,6 +82,7 @@ class State:
             dict(self.recorded),
             self.work,
             self.waited,
+            self.read_back,
             self.grad,
             self.evaluating,
             self.side_work,
@@ -140,6 +143,7 @@ class State:
         if other.work is not None and (self.work is None or other.work.order > self.work.order):
             self.work = other.work
         self.waited = max(self.waited, other.waited)
+        self.read_back = max(self.read_back, other.read_back)
         self.grad = self.grad and other.grad
         self.evaluating = self.evaluating or other.evaluating
         self.side_work = self.side_work or other.side_work

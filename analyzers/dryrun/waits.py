@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
@@ -20,6 +20,7 @@ class Reading:
     place: Place
     work: Work | None
     waited: int
+    read_back: int
 
 
 def wait(
@@ -42,6 +43,8 @@ def wait(
     run.emit(Wait(place, reason, value, call))
     if reason is not Reason.UPLOAD or value.device is Device.GPU:
         run.state.waited = run.tick()
+        if reason is not Reason.UPLOAD:
+            run.state.read_back = run.state.waited
         library = library_of(run, call, value)
         name = run.stream_for(library) if stream is None else stream
         if run.tracks_streams and reason is not Reason.UPLOAD:
@@ -62,7 +65,7 @@ def explicit(run: Run, reason: Reason, target: Value, node: ast.AST, call: Call 
         for copy in copies.values()
     )
     run.emit(Wait(place, reason, target, call, pending))
-    state.waited = run.tick()
+    state.waited = state.read_back = run.tick()
     operation = state.recorded.get(target.ident) if reason is Reason.EVENT else None
     if operation is not None:
         state.order.host_waits(operation.stream, operation.tick)
@@ -82,7 +85,8 @@ def formatted(run: Run, value: Value, node: ast.AST) -> None:
 
 def reading(run: Run, node: ast.AST) -> Value:
     """The value of a clock that is read here."""
-    taken = Reading(run.place(node), run.state.work, run.state.waited)
+    state = run.state
+    taken = Reading(run.place(node), state.work, state.waited, state.read_back)
     return Value(Kind.CLOCK, device=Device.HOST, ref=taken)
 
 
@@ -93,22 +97,46 @@ def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
     if left.kind is Kind.CLOCK:
         stop = left.ref
     else:
-        stop = Reading(run.place(node), run.state.work, run.state.waited)
+        stop = reading(run, node).ref
     work = stop.work
-    if (
-        work is not None
-        and work.order > start.place.order
-        and stop.place.function == start.place.function
-    ):
-        run.emit(
-            Elapsed(
-                run.place(node),
-                start=start.place.statement,
-                start_place=start.place,
-                stop_place=stop.place,
-                work=work.call,
-                sure=work.sure,
-                waited=stop.waited > work.order,
-            )
-        )
+    if work is None or work.order <= start.place.order or not _one_timer(start, stop):
+        return NUMBER
+    before = start.work
+    event = Elapsed(
+        run.place(node),
+        start=start.place.statement,
+        start_place=start.place,
+        stop_place=stop.place,
+        work=work.call,
+        sure=work.sure,
+        waited=stop.waited > work.order,
+        waited_between=stop.read_back > start.place.order,
+        drained=before is None or start.waited > before.order,
+        loops=work.loops[len(start.place.loops) :],
+    )
+    site = run.site
+    if run.recording:
+        run.events.append(event)
+    elif site is not None and start.place.order < site.order and work.order < site.order:
+        run.events.append(replace(event, place=site, stop_place=site))
     return NUMBER
+
+
+def forget_limits(run: Run, known: int, node: ast.Compare) -> None:
+    """A duration that is only compared is a time limit, and measures nothing."""
+    spans = {run.span(part) for part in (node.left, *node.comparators)}
+    run.events[known:] = [
+        event
+        for event in run.events[known:]
+        if not (isinstance(event, Elapsed) and event.place.span in spans)
+    ]
+
+
+def _one_timer(start: Reading, stop: Reading) -> bool:
+    """Whether the two readings stand in one function, or in two methods of one class."""
+    one, other = start.place.function, stop.place.function
+    if one is None or other is None:
+        return one is other
+    if one.qualname == other.qualname:
+        return True
+    return bool(one.class_name) and one.class_name == other.class_name

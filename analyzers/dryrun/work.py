@@ -29,7 +29,7 @@ def enqueue(
     """Device work that reads some values and writes `result`, on a stream (default: current)."""
     state = run.state
     sure = result.sure if result.device is Device.GPU else Confidence.POSSIBLE
-    state.work = Work(run.tick(), call, sure)
+    state.work = Work(run.tick(), call, sure, run.loops)
     run.mark_work()
     if not run.tracks_streams:
         return
