@@ -31,17 +31,34 @@ def appended(run: Run, name: str, value: Value, argument: ast.AST, node: ast.AST
         _emit(run, name, value, argument, "append", node)
 
 
-def stored(run: Run, name: str, key: Value, value: Value, node: ast.Subscript) -> None:
+def kept(run: Run, node: ast.Call, value: Value) -> None:
+    """`anything.append(value)`, `table[key].append(value)`."""
+    if isinstance(node.func, ast.Attribute) and node.args:
+        holder = node.func.value
+        name = dotted(holder.value if isinstance(holder, ast.Subscript) else holder)
+        appended(run, name, value, node.args[-1], node)
+
+
+def _stored(run: Run, target: ast.Subscript, node: ast.Assign, value: Value) -> None:
     """`name[key] = value` under a key that changes."""
-    if value.kind is Kind.TENSOR and name and not key.known and key.type != "slice":
-        _emit(run, name, value, node, "store", node)
+    name = dotted(target.value)
+    changes = not isinstance(target.slice, ast.Constant | ast.Slice | ast.Tuple)
+    if name and changes and run.lookup(name).kind is not Kind.TENSOR:
+        _emit(run, name, value, node.value, "store", node)
 
 
 def rebound(run: Run, node: ast.Assign, value: Value) -> None:
     """`x = x + value`, `x = f(x, value)`, `x = cat([x, value])`."""
-    name = dotted(node.targets[0]) if len(node.targets) == 1 else ""
-    if not name or value.kind is not Kind.TENSOR:
+    target = node.targets[0]
+    if len(node.targets) > 1 or value.kind is not Kind.TENSOR:
         return
+    if isinstance(target, ast.Subscript):
+        _stored(run, target, node, value)
+    elif name := dotted(target):
+        _rebound(run, name, node, value)
+
+
+def _rebound(run: Run, name: str, node: ast.Assign, value: Value) -> None:
     expression = node.value
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
         for one, other in (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import accumulate
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
@@ -67,22 +66,26 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
     index = run.evaluate(target.slice)
     stored(run, target, base, index, value)
     path = dotted(target.value)
+    if base.kind is Kind.TENSOR:
+        used(run, target.value, base, value)
     if not path:
         return
-    accumulate.stored(run, path, index, value, target)
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         element = element_of(base)
         joined = value if element is UNKNOWN else join(element, value)
         joined = run.state.collected(joined, value, element)
         run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
-    elif base.kind is Kind.TENSOR:
-        used(run, target.value, base, value)
 
 
 def used(run: Run, node: ast.expr, value: Value, written: Value | None = None) -> None:
-    """Something may have written to `value`: it is no longer a fresh allocation."""
-    if (value.fresh or value.homemade) and value.kind is Kind.TENSOR:
-        path = dotted(node)
-        if path and run.state.names.get(path) is value:
-            own = value.homemade and written is not None and written.homemade
-            run.state.names[path] = replace(value, fresh=False, homemade=own)
+    """Something may have written to `value`: no name of its memory is a fresh allocation now."""
+    if value.kind is not Kind.TENSOR:
+        return
+    own = value.homemade and written is not None and written.homemade
+    names = run.state.names
+    path = dotted(node)
+    if path and names.get(path) is value and (value.fresh or value.homemade):
+        names[path] = replace(value, fresh=False, homemade=own)
+    for name, other in names.items() if value.ident and not value.fresh else ():
+        if other.ident == value.ident and (other.fresh or other.homemade):
+            names[name] = replace(other, fresh=False, homemade=other.homemade and own)

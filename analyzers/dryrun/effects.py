@@ -77,10 +77,8 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     value = call.arguments[-1].value if call.arguments else UNKNOWN
     if call.method == "extend":
         value = element_of(value)
-    if not name and node.args and isinstance(node.func, ast.Attribute):
-        kept = node.func.value  # history["loss"].append(…)
-        if isinstance(kept, ast.Subscript):
-            accumulate.appended(run, dotted(kept.value), value, node.args[-1], node)
+    if not name:
+        accumulate.kept(run, node, value)  # history["loss"].append(…)
     if name and node.args:
         accumulate.appended(run, name, value, node.args[-1], node)
         before = (
