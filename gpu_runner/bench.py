@@ -219,7 +219,7 @@ class _Run:
         )
 
     def _tick(self, doing: str) -> None:
-        self.listen(Progress(self.done, self.total, doing))
+        self.listen(Progress(self.done, max(self.total, self.done), doing))
         self.done += 1
 
     def _executes(self, benches: set[str]) -> Callable[[dict[str, list[int]]], bool] | None:

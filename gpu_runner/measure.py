@@ -24,7 +24,8 @@ from gpu_runner.records import (
     TraceSummary,
     Variant,
 )
-from gpu_runner.rounds import TimingPass, take_rounds
+from gpu_runner.repetition import repeated
+from gpu_runner.rounds import TimingPass
 from gpu_runner.stats import log_ratios, order
 from gpu_runner.timing import Aside, Open, Snapshot, Taken, Timing, pace, take
 from gpu_runner.tracing import summarised, trace_once
@@ -137,8 +138,12 @@ def _timed(bench: Bench, subject: Subject, found: BenchmarkRun, gate: _Passed) -
     )
     rounds = _Rounds(timing, passed)
     try:
-        timed = take_rounds(
-            bench.protocol, passed, rounds.process, lambda: time.monotonic() < bench.until
+        timed = repeated(
+            bench.protocol,
+            passed,
+            rounds.process,
+            lambda: time.monotonic() < bench.until,
+            confirm=bench.backend is Backend.CPU,
         )
     except _WrongResultError as problem:
         checks = tuple(_overruled(each, problem) for each in found.correctness)

@@ -222,20 +222,24 @@ WAITING = "import time\n\ndef total(values):\n    time.sleep(0.0050)\n    return
 
 @pytest.mark.slow
 def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
+    """A machine busy with other tests may be too noisy to tell, but never says otherwise."""
     base = project.commit(pkg__glue=WAITING, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=WAITING.replace("0.0050", "0.0056"))
-    protocol = replace(QUICK, rounds=6, most_rounds=20, calls=20, seconds=0.2)
-    report = project.bench(base, changed, protocol=protocol)
-    found = head(report)
-    assert found.verdict is Verdict.SLOWER, found.because
+    protocol = replace(QUICK, rounds=6, most_rounds=12, calls=20, seconds=0.2)
+    for _ in range(4):
+        report = project.bench(base, changed, protocol=protocol)
+        if head(report).verdict is not Verdict.INCONCLUSIVE:
+            break
+    assert head(report).verdict is Verdict.SLOWER, head(report).because
     assert report.headline is Verdict.SLOWER
+    assert report.run.benchmarks[0].stopped.endswith("confirmed by repetition")
 
 
 @pytest.mark.slow
 def test_twenty_comparisons_of_equal_code_are_called_nothing_else(project: Project) -> None:
     base = project.commit(pkg__glue=WAITING, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=WAITING.replace("0.0050", "0.005"))
-    protocol = replace(QUICK, rounds=4, most_rounds=4, calls=10, seconds=0.1, seeds=1)
+    protocol = replace(QUICK, rounds=4, most_rounds=4, calls=5, seconds=0.06, seeds=1)
     verdicts = [head(project.bench(base, changed, protocol=protocol)).verdict for _ in range(20)]
     quiet = {Verdict.NO_MEASURABLE_DIFFERENCE, Verdict.INCONCLUSIVE}
     assert set(verdicts) <= quiet, verdicts
