@@ -199,3 +199,8 @@ def test_the_published_schema_is_the_one_in_use() -> None:
 )
 def test_the_schema_agrees_with_the_reader(table: dict[str, object], right: bool) -> None:
     assert jsonschema.Draft202012Validator(schema()).is_valid(table) is right
+
+
+def test_every_key_has_its_row_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    assert [key for key in schema()["properties"] if f"`{key}`" not in text] == []
