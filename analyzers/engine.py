@@ -137,11 +137,16 @@ def _telling(findings: list[Finding]) -> list[Finding]:
         for finding in findings
         if not any(
             finding.rule in instead[other.rule]
-            and other.confidence.rank <= finding.confidence.rank
+            and (_posted(other) or not _posted(finding))
             and _overlap(finding.span, other.span)
             for other in better
         )
     ]
+
+
+def _posted(finding: Finding) -> bool:
+    """Whether it is sure enough to be posted inline."""
+    return finding.confidence is not Confidence.POSSIBLE
 
 
 def _overlap(a: Span, b: Span) -> bool:

@@ -115,13 +115,19 @@ def call(run: Run, node: ast.Call) -> Value:
 
 
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
-    """Code that is not known may fill the tensors it is given."""
-    if callee.kind is Kind.LIBRARY and run.facts.find(str(callee.ref)) is not None:
-        return
+    """Code that is not known may fill the tensors it is given; what is known fills its `out`."""
+    nodes = [*node.args, *(k.value for k in node.keywords)]
     fact = callee.ref.fact if isinstance(callee.ref, Bound) else None
+    if callee.kind is Kind.LIBRARY:
+        fact = run.facts.find(str(callee.ref))
     if fact is not None and not (fact.view or fact.inplace):
+        outputs = ("out", fact.into)
+        for number, (part, argument) in enumerate(zip(nodes, given, strict=False)):
+            names = (argument.name, *fact.parameters[number : number + 1])
+            if any(name and name in outputs for name in names):
+                used(run, part, argument.value)
         return
-    for part, argument in zip(node.args, given, strict=False):
+    for part, argument in zip(nodes, given, strict=False):
         used(run, part, argument.value)
     if isinstance(node.func, ast.Attribute) and isinstance(callee.ref, Bound):
         used(run, node.func.value, callee.ref.receiver)

@@ -109,14 +109,20 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
         made = isinstance(factory, Call) and factory.fact.fresh
         if copy.source.homemade and not made and not _kept(timeline, copy):
             yield _computed_here(timeline, copy)
-        if not isinstance(factory, Call) or not factory.fact.fresh:
+        if not isinstance(factory, Call) or not _may_name_its_device(factory):
             continue
-        if factory.fact.upload or any(factory.has(word) for word in _ON_PURPOSE):
+        if any(factory.has(word) for word in _ON_PURPOSE):
             continue
         if copy.source.fresh:
             yield _made_here(timeline, copy, factory)
         elif _made_elsewhere(copy, factory) and not _kept(timeline, copy):
             yield _moved_on_every_call(timeline, copy, factory)
+
+
+def _may_name_its_device(factory: Call) -> bool:
+    """A factory of the device's own library, which makes its numbers itself."""
+    fact = factory.fact
+    return fact.fresh and bool(fact.filled) and fact.device == "argument" and not fact.upload
 
 
 _ON_PURPOSE = ("generator", "out", "pin_memory")
@@ -140,10 +146,17 @@ def _computed_here(timeline: Timeline, copy: Copy) -> Finding:
         copy.place.span,
         f"{shown(timeline.text(what))} is computed in host memory from nothing but constants and "
         "then copied to the device. The host does the arithmetic, stages the copy over PCIe and "
-        "waits for it. Give the factories `device=`, and the whole chain runs there.",
-        Confidence.LIKELY.weaker(copy.result.sure).weaker(copy.source.sure),
+        "waits for it. Make the first tensor on the device, and the whole chain runs there.",
+        _computed_confidence(copy),
         Severity.WARNING,
     )
+
+
+def _computed_confidence(copy: Copy) -> Confidence:
+    # Arrays of another library would have to change it: NumPy has no device to name.
+    same = copy.source.type == copy.result.type
+    sure = Confidence.LIKELY if same else Confidence.POSSIBLE
+    return sure.weaker(copy.result.sure).weaker(copy.source.sure)
 
 
 def _made_elsewhere(copy: Copy, factory: Call) -> bool:

@@ -36,7 +36,7 @@ BAD = [
         from torch.utils.data import DataLoader
 
         def train(model, dataset, device):
-            loader = DataLoader(dataset, batch_size=64, num_workers=8)  # <-
+            loader = DataLoader(dataset, num_workers=8)  # <-
             for x, y in loader:
                 model(x.to(device, non_blocking=True))
         """,
@@ -45,7 +45,7 @@ BAD = [
         from torch.utils.data import DataLoader
 
         def train(model, dataset, device):
-            loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=torch.cuda.is_available())
+            loader = DataLoader(dataset, num_workers=8, pin_memory=torch.cuda.is_available())
             for x, y in loader:
                 model(x.to(device, non_blocking=True))
         """,
@@ -53,22 +53,24 @@ BAD = [
     Bad(
         """
         import torch
+        from torch.utils import data
 
         def step(model, batch):
             return model(batch.cuda())
 
         def train(model, dataset):
-            for batch in torch.utils.data.DataLoader(dataset, batch_size=64):  # <-
+            for batch in data.DataLoader(dataset):  # <-
                 step(model, batch)
         """,
         fixed="""
         import torch
+        from torch.utils import data
 
         def step(model, batch):
             return model(batch.cuda())
 
         def train(model, dataset):
-            for batch in torch.utils.data.DataLoader(dataset, batch_size=64, pin_memory=torch.cuda.is_available()):
+            for batch in data.DataLoader(dataset, pin_memory=torch.cuda.is_available()):
                 step(model, batch)
         """,
     ),

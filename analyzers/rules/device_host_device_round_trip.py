@@ -79,7 +79,13 @@ GOOD = [
 ]
 
 
-@rule("GPU209", severity=Severity.WARNING, bad=BAD, good=GOOD)
+@rule(
+    "GPU209",
+    severity=Severity.WARNING,
+    bad=BAD,
+    good=GOOD,
+    instead_of=("GPU105", "GPU117"),
+)
 def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
     for copy in timeline.of(Copy):
         fetched = copy.source.fetched
@@ -99,11 +105,8 @@ def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _confidence(fetched: Copy, copy: Copy) -> Confidence:
-    sure = Confidence.LIKELY
-    if fetched.source.on_gpu:
-        sure = sure.weaker(fetched.source.sure)
-    else:
-        sure = Confidence.POSSIBLE
+    known = fetched.source.on_gpu
+    sure = Confidence.LIKELY.weaker(fetched.source.sure) if known else Confidence.POSSIBLE
     if fetched.place.heat is Heat.UNKNOWN:
         sure = Confidence.POSSIBLE if not _certain(fetched) else sure
     return sure.weaker(copy.result.sure)

@@ -1,0 +1,88 @@
+"""What the rules about copies ask: is this memory pageable, what was made where, on which turn."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from analyzers.dryrun.values import Device, Kind, Value
+from analyzers.finding import Confidence, Span
+from analyzers.source import Source
+from analyzers.timeline import Call, Loop, LoopKind, Place
+
+_TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
+_SIZES = {
+    "bool": 1, "int8": 1, "uint8": 1, "float16": 2, "bfloat16": 2, "int16": 2,
+    "float32": 4, "int32": 4, "float64": 8, "int64": 8,
+}  # fmt: skip
+_OTHER_NAMES = {
+    "bool_": "bool", "byte": "uint8", "char": "int8", "half": "float16", "short": "int16",
+    "float": "float32", "single": "float32", "int": "int32", "double": "float64", "long": "int64",
+}  # fmt: skip
+
+
+def pageable(value: Value) -> Confidence | None:
+    """How sure it is that a host array is not page-locked; None when it is, or is not known."""
+    if value.kind is not Kind.TENSOR or value.device is not Device.HOST or value.pinned is True:
+        return None
+    if value.pinned is False:
+        return value.sure
+    made = value.made_by
+    if not isinstance(made, Call) or made.fact.kind == "loader" or made.fact.pins == "always":
+        return None
+    if made.fact.view or made.fact.dtype == "argument":
+        under = made.receiver if made.receiver is not None else first(made)
+        return pageable(under) if under is not None and under.pinned is None else None
+    return Confidence.LIKELY.weaker(value.sure) if made.fact.device == "host" else None
+
+
+def first(call: Call) -> Value | None:
+    """The value of the first argument."""
+    return call.arguments[0].value if call.arguments else None
+
+
+def inside(inner: Span, outer: Span) -> bool:
+    """Whether one piece of text lies within the other."""
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (
+        inner.end_line,
+        inner.end_column,
+    ) <= (outer.end_line, outer.end_column)
+
+
+def turn(place: Place) -> Loop | None:
+    """The innermost loop over items or steps around a place."""
+    return next((loop for loop in reversed(place.loops) if loop.kind in _TURNS), None)
+
+
+def same_turn(a: Place, b: Place) -> bool:
+    """Whether both places lie in the same innermost loop over items or steps."""
+    one, other = turn(a), turn(b)
+    return one is not None and other is not None and one.span == other.span
+
+
+def size_of(dtype: str) -> int:
+    """The bytes of one number of that type; 0 when the type is not known."""
+    return _SIZES.get(plain(dtype), 0)
+
+
+def plain(dtype: str) -> str:
+    """One name for each type: "float" and "single" are "float32"."""
+    return _OTHER_NAMES.get(dtype, dtype)
+
+
+def keyword_text(text: str) -> str:
+    """The value's text of an argument written as `name=value`."""
+    return text.partition("=")[2].strip()
+
+
+def module_name(source: Source, module: str) -> str:
+    """What the file calls a module ("np"); empty when it does not import it at its top."""
+    return next(_names_of(source, module), "")
+
+
+def _names_of(source: Source, module: str) -> Iterator[str]:
+    for statement in source.tree.body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.name == module:
+                    yield alias.asname or alias.name
