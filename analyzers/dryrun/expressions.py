@@ -27,6 +27,7 @@ from analyzers.dryrun.values import (
     constant,
     element_of,
     join,
+    turn_of,
 )
 from analyzers.dryrun.work import elementwise
 from analyzers.finding import Confidence, Span
@@ -93,7 +94,7 @@ def _binary(run: Run, node: ast.BinOp) -> Value:
         return waits.elapsed(run, left, right, node)
     if operator == "*" and Kind.SEQUENCE in (left.kind, right.kind):
         count = right if left.kind is Kind.SEQUENCE else left
-        if count.kind is Kind.TENSOR and count.scalar:
+        if count.kind is Kind.TENSOR and (count.scalar or count.type == run.tensor_class):
             waits.wait(run, Reason.ITERATE, count, node)
         return replace(left if left.kind is Kind.SEQUENCE else right, items=None)
     return combine(run, node, operator, left, right)
@@ -225,7 +226,8 @@ def _sequence(run: Run, node: ast.Tuple | ast.List | ast.Set) -> Value:
     if any(isinstance(e, ast.Starred) for e in node.elts) or len(items) > MAX_ITEMS:
         whole = Value(Kind.SEQUENCE, items=items)
         return Value(Kind.SEQUENCE, element=element_of(whole)) if items else SEQUENCE
-    return Value(Kind.SEQUENCE, items=items)
+    written = run.class_of(Kind.SEQUENCE) if isinstance(node, ast.List) else ""
+    return Value(Kind.SEQUENCE, type=written, items=items)
 
 
 def _mapping(run: Run, node: ast.Dict) -> Value:
@@ -252,14 +254,15 @@ def _comprehension(
             kind = LoopKind.ITEMS if over.items is None else kind
         loop = Loop(kind, run.span(node), over, comprehension=True)
         run.loops = (*run.loops, loop)
-        assign(run, generator.target, element_of(over))
+        assign(run, generator.target, turn_of(over))
         for condition in generator.ifs:
             truth(run, evaluate(run, condition), condition)
     if isinstance(node, ast.DictComp):
         evaluate(run, node.key)
         result = Value(Kind.MAPPING, element=evaluate(run, node.value))
     else:
-        result = Value(Kind.SEQUENCE, element=evaluate(run, node.elt))
+        made = run.class_of(Kind.SEQUENCE) if isinstance(node, ast.ListComp) else ""
+        result = Value(Kind.SEQUENCE, type=made, element=evaluate(run, node.elt))
     run.loops = saved_loops
     run.state.names = saved
     return result

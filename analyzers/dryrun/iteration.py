@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analyzers.dryrun import waits
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.values import NUMBER, UNKNOWN, Kind, Value, element_of, join
+from analyzers.dryrun.values import NUMBER, UNKNOWN, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import elementwise
 from analyzers.timeline import Call, Reason
 
@@ -31,7 +31,7 @@ def counted(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
 def enumerated(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     """enumerate(…): the kind of loop stays that of the collection."""
     over = _values(call)[0] if call.arguments else UNKNOWN
-    pair = Value(Kind.SEQUENCE, items=(NUMBER, element_of(over)))
+    pair = Value(Kind.SEQUENCE, items=(NUMBER, turn_of(over)))
     return _like(over, pair)
 
 

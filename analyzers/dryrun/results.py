@@ -214,6 +214,8 @@ def _device_argument(
         return place_of(given.value)
     if any(a.star for a in arguments):
         return Device.UNKNOWN, Confidence.POSSIBLE  # **factory_kwargs may name the device
+    if fact.default_device == "receiver" and operands:
+        return operands[0].device, operands[0].sure
     if fact.default_device == "inputs":
         return device_of_inputs(operands)
     if fact.default_device == "gpu":

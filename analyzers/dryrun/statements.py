@@ -17,7 +17,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.state import State
 from analyzers.dryrun.subscripts import indices
-from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join
+from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
 from analyzers.timeline import Guard, Loop, LoopKind
@@ -127,7 +127,7 @@ def _if(run: Run, node: ast.If) -> bool:
 def _for(run: Run, node: ast.For | ast.AsyncFor) -> None:
     over = run.evaluate(node.iter)
     kind = loops.kind_of(run, over, node.iter, node.target)
-    _loop(run, node, over, kind, lambda: assign(run, node.target, element_of(over)))
+    _loop(run, node, over, kind, lambda: assign(run, node.target, turn_of(over)))
     if node.orelse:
         execute(run, node.orelse)
 

@@ -58,7 +58,7 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     parts = (index,) if written_as_list else indices(index)
     gathers = False
     for part in parts:
-        gathers = _one_index(run, node, base, part, written_as_list) or gathers
+        gathers = _one_index(run, node, base, part) or gathers
     numbers = bool(parts) and all(p.kind is Kind.NUMBER for p in parts)
     scalar = base.scalar or (numbers and base.flat)
     single = numbers and (base.flat or len(parts) > 1)  # of a matrix, one index gives a row
@@ -93,7 +93,7 @@ def _element(run: Run, node: ast.AST, base: Value, method: str) -> bool:
     return False
 
 
-def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_list: bool) -> bool:
+def _one_index(run: Run, node: ast.AST, base: Value, part: Value) -> bool:
     """Whether this index gathers (copies) instead of viewing."""
     if part.type == "slice":
         for bound in part.ref:
@@ -109,13 +109,11 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value, written_as_lis
             waits.wait(run, Reason.GATHER, weaken(base, part.sure), node)
         return True
     if part.kind is Kind.SEQUENCE:
-        if base.on_gpu and (written_as_list or part.type in _LISTS):
+        numbers = element_of(part).kind in (Kind.NUMBER, Kind.UNKNOWN)
+        if base.on_gpu and numbers and part.type == run.class_of(Kind.SEQUENCE):
             waits.wait(run, Reason.GATHER, base, node)
         return True
     return False
-
-
-_LISTS = ("", "builtins.list")
 
 
 def _is_strided(parts: tuple[Value, ...]) -> bool:

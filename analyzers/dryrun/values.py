@@ -246,6 +246,11 @@ def element_of(value: Value) -> Value:
     return UNKNOWN
 
 
+def turn_of(value: Value) -> Value:
+    """What one turn of a loop over `value` gets: a mapping hands out its keys."""
+    return UNKNOWN if value.kind is Kind.MAPPING else element_of(value)
+
+
 def unpack(value: Value, count: int) -> tuple[Value, ...]:
     """What `count` names get when `value` is unpacked into them."""
     if value.items is not None:
