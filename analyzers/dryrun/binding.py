@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import accumulate
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
@@ -71,7 +70,6 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
         used(run, target.value, base, value)
     if not path:
         return
-    accumulate.stored(run, path, index, value, target)
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         element = element_of(base)
         joined = value if element is UNKNOWN else join(element, value)
