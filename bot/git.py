@@ -30,6 +30,7 @@ _SETTINGS = (
     "diff.submodule=short",
     "color.ui=false",
 )
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 _UNWANTED = ("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_PAGER", "GIT_TRACE")
 
 
@@ -66,8 +67,8 @@ class Checkout:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
-        if Path.cwd() not in (self.root, *self.root.parents) and self.root != Path.cwd():
-            kept = {k: v for k, v in kept.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
+        if Path.cwd() != self.root:  # what a hook sets is meant for the repository it runs in
+            kept = {name: value for name, value in kept.items() if name not in _OF_A_HOOK}
         fixed = {
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",

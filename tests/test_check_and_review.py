@@ -197,6 +197,19 @@ def test_the_working_tree_and_the_index_are_reviewed(
     assert [p for _, p, *_ in places(found(capfd, "review")[1])] == ["a.py", "b.py", "c.py"]
 
 
+def test_a_commit_hook_sees_exactly_what_is_committed(repository: Repository) -> None:
+    repository.commit({"a.py": CLEAN, "b.py": CLEAN})
+    hook = repository.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nexec {sys.executable} -m bot review --base HEAD --staged\n")
+    hook.chmod(0o755)
+    repository.write("a.py", FAULTY)
+    repository.write("b.py", CLEAN + "\n")
+    repository.git("commit", "--quiet", "--message", "only b", "b.py")
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("commit", "--quiet", "--all", "--message", "a too")
+
+
 def test_code_moved_between_files_brings_nothing_new(
     repository: Repository, capfd: Capture
 ) -> None:
