@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import functions
+from analyzers.dryrun import functions, relevance
 from analyzers.dryrun.expressions import evaluate
 from analyzers.dryrun.run import Frame, Hints, Run
 from analyzers.dryrun.scan import Scan, scan
@@ -28,7 +28,7 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
     run.assumed_class = _assumed_class(source, facts)
     _module(run, source.tree)
     for info in found.callers_first():
-        if not info.kernel:
+        if not info.kernel and relevance.worth_a_walk(info):
             functions.walk(run, info)
     return Timeline(
         source=source,
@@ -61,7 +61,9 @@ def _module(run: Run, tree: ast.Module) -> None:
     run.grad_off = not run.state.grad
     # Constants of the module hold everywhere; states of its statements do not.
     run.state = State()
+    relevance.mark(run)
     _constructors(run, run.scan)
+    relevance.mark(run)  # what the constructors put on instances counts too
 
 
 def _constructors(run: Run, found: Scan) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from analyzers.dryrun.values import Value
 from analyzers.timeline import Function, Heat
@@ -22,6 +23,10 @@ class FunctionInfo:
     outer: FunctionInfo | None = None
     roles: frozenset[str] = frozenset()
     decorators: tuple[Value, ...] = ()
+    names: set[str] = field(default_factory=set[str])  # names it uses
+    members: set[str] = field(default_factory=set[str])  # attribute names it uses
+    imports: bool = False  # it has imports of its own
+    relevant: bool = True  # it may handle something that lives on a device
     attributes: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # name -> .x used
     backward: set[str] = field(default_factory=set[str])  # names sent through backward()
     calls: set[str] = field(default_factory=set[str])  # names of what it calls, last part
@@ -77,9 +82,12 @@ class ClassInfo:
 class Scan:
     """All functions and classes of a file, by node."""
 
-    functions: dict[ast.AST, FunctionInfo] = field(default_factory=dict[ast.AST, FunctionInfo])
+    functions: dict[FunctionNode, FunctionInfo] = field(
+        default_factory=dict[FunctionNode, FunctionInfo]
+    )
     classes: dict[ast.AST, ClassInfo] = field(default_factory=dict[ast.AST, ClassInfo])
     module_backward: set[str] = field(default_factory=set[str])
+    names: set[str] = field(default_factory=set[str])  # names that the module's own code uses
 
     def mark_ordering(self) -> None:
         """Mark what deals with streams, and everything that calls it by name."""
@@ -132,34 +140,90 @@ class Scan:
                     enter(callee)
 
 
+# Fields that never hold a node worth a visit, and nodes without any inside.
+_PLAIN_FIELDS = frozenset(
+    "ctx op ops id attr arg name asname module level names kind conversion type_comment "
+    "is_async simple type_ignores rest kwd_attrs".split()
+)
+_LEAVES = frozenset(
+    {type(None), str, ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.alias}
+)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@cache
+def _children(cls: type[ast.AST]) -> tuple[str, ...]:
+    return tuple(name for name in cls._fields if name not in _PLAIN_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A body still to be looked at, and what it belongs to."""
+
+    nodes: Sequence[ast.AST]
+    function: FunctionInfo | None
+    owner: ClassInfo | None
+    prefix: str
+
+
 def scan(tree: ast.Module) -> Scan:
-    """One walk over the tree."""
+    """One walk over the tree, scope by scope."""
     result = Scan()
-    stack: list[tuple[ast.AST, FunctionInfo | None, ClassInfo | None, str]] = [
-        (tree, None, None, "")
-    ]
+    scopes = [_Scope(tree.body, None, None, "")]
+    while scopes:
+        scopes.extend(_scan_scope(scopes.pop(), result))
+    result.functions = dict(sorted(result.functions.items(), key=lambda item: item[0].lineno))
+    result.mark_ordering()
+    return result
+
+
+def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
+    function = scope.function
+    names = function.names if function is not None else result.names
+    inner: list[_Scope] = []
+    stack = list(scope.nodes)
     while stack:
-        node, function, owner, prefix = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            info = FunctionInfo(node, prefix + node.name, owner, function)
-            result.functions[node] = info
-            if owner is not None:
-                owner.methods[node.name] = info
-            function, owner, prefix = info, None, f"{info.qualname}."
-        elif isinstance(node, ast.ClassDef):
-            owner = ClassInfo(node, node.name)
-            result.classes[node] = owner
-            prefix = f"{prefix}{node.name}."
-        elif isinstance(node, ast.Attribute):
+        node = stack.pop()
+        cls = node.__class__
+        if cls is ast.Name:
+            names.add(node.id)  # pyright: ignore[reportAttributeAccessIssue]
+            continue
+        if cls in _LEAVES:
+            continue
+        if isinstance(node, _SCOPES):
+            inner.append(_open(node, scope, result))
+            stack.extend(node.decorator_list)
+            stack.extend(node.bases if isinstance(node, ast.ClassDef) else [node.args])
+            continue
+        if isinstance(node, ast.Attribute):
             _note_attribute(node, function)
         elif isinstance(node, ast.Subscript):
             _note_store(node, function)
         elif isinstance(node, ast.Call):
             _note_call(node, function, result)
-        children = [(c, function, owner, prefix) for c in ast.iter_child_nodes(node)]
-        stack.extend(reversed(children))
-    result.mark_ordering()
-    return result
+        elif isinstance(node, ast.Import | ast.ImportFrom) and function is not None:
+            function.imports = True
+        for name in _children(cls):
+            child = getattr(node, name)
+            if child.__class__ is list:
+                stack.extend(child)
+            elif child is not None:
+                stack.append(child)
+    return inner
+
+
+def _open(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: _Scope, result: Scan
+) -> _Scope:
+    if isinstance(node, ast.ClassDef):
+        owner = ClassInfo(node, node.name)
+        result.classes[node] = owner
+        return _Scope(node.body, scope.function, owner, f"{scope.prefix}{node.name}.")
+    info = FunctionInfo(node, scope.prefix + node.name, scope.owner, scope.function)
+    result.functions[node] = info
+    if scope.owner is not None:
+        scope.owner.methods[node.name] = info
+    return _Scope(node.body, info, None, f"{info.qualname}.")
 
 
 # Words of attributes and keywords that show that a function cares about the order of device work.
@@ -173,6 +237,7 @@ _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default str
 def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
     if function is None:
         return
+    function.members.add(node.attr)
     if node.attr in _ORDERING and node.attr not in _WHEN_CALLED:
         function.ordering = True
     value = node.value
