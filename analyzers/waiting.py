@@ -17,7 +17,7 @@ from analyzers.judging import (
     shown,
     when,
 )
-from analyzers.timeline import Heat, Reason, Timeline, Wait
+from analyzers.timeline import Heat, Loop, LoopKind, Reason, Timeline, Wait
 
 _BY_REASON = {
     Reason.CONDITION: "GPU107",
@@ -33,6 +33,7 @@ _ON_HOST_ARRAYS = ("cupy.",)  # libraries whose conversions have a rule of their
 _HINTS = frozenset({"output_size", "num_classes"})
 
 
+_AS_NUMBERS = frozenset({"torch.Tensor.tolist"})
 _WORTH_A_GUESS = frozenset({Reason.SCALAR, Reason.ITERATE, Reason.INDEX})
 _ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE, Reason.SHAPE})
 
@@ -104,8 +105,30 @@ def confidence(wait: Wait) -> Confidence | None:
         return Confidence.POSSIBLE if wait.reason in _WORTH_A_GUESS else None
     if wait.place.heat is Heat.UNKNOWN and wait.reason in _ONCE_IS_FINE:
         return None
-    sure = on_device.weaker(often)
-    return sure if wait.place.in_loop else sure.weaker(Confidence.LIKELY)
+    return on_device.weaker(often).weaker(_worth(wait))
+
+
+def _worth(wait: Wait) -> Confidence:
+    """How sure it is that the author would want to hear of a wait at such a place."""
+    place = wait.place
+    loops = [loop for loop in place.loops if loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS)]
+    roles = place.function.roles if place.function is not None else frozenset[str]()
+    if not loops:
+        # Once per step as far as the class says, or a loop of this file says; a name says less.
+        per_step = place.heat is Heat.HOT or bool(roles & {"per_step", "hot"})
+        once_is_little = wait.reason is Reason.COPY or not per_step
+        return Confidence.POSSIBLE if once_is_little else Confidence.LIKELY
+    if wait.reason in (Reason.CONDITION, Reason.FORMAT) and not any(x.runs_work for x in loops):
+        return Confidence.POSSIBLE
+    if wait.reason is Reason.COPY and _takes_results_home(wait, loops):
+        return Confidence.POSSIBLE
+    return Confidence.CERTAIN
+
+
+def _takes_results_home(wait: Wait, loops: list[Loop]) -> bool:
+    """Whole results leave the device once per batch, as they must somewhere."""
+    moves = wait.call is not None and wait.call.fact.name not in _AS_NUMBERS
+    return moves and loops[-1].kind is LoopKind.DATA
 
 
 def remark(
