@@ -146,8 +146,8 @@ def join(a: Value, b: Value) -> Value:
             return weaken(_forget(other), Confidence.LIKELY)
     if a.kind is not b.kind:
         return _join_kinds(a, b)
-    if a.kind is Kind.CLOCK:
-        return b
+    if a.kind is Kind.CLOCK:  # the later reading: on the next turn it is the one that counts
+        return a if a.ref.place.order > b.ref.place.order else b
     if a.kind in _BY_REF and a.ref != b.ref:
         return UNKNOWN
     if a.kind is Kind.TEXT and Device.GPU in (place_of(a)[0], place_of(b)[0]):

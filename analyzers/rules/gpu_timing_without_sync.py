@@ -182,8 +182,8 @@ def _confidence(elapsed: Elapsed) -> Confidence | None:
         return None
     carried = _carried(elapsed)
     if elapsed.waited_between:
-        return None if kinds or carried else Confidence.POSSIBLE
-    if LoopKind.DATA in kinds or carried:
+        return None if kinds or (carried and not elapsed.drained) else Confidence.POSSIBLE
+    if LoopKind.DATA in kinds or (carried and not elapsed.drained):
         return Confidence.POSSIBLE  # the sum over many steps is nearly right
     return elapsed.sure.weaker(Confidence.LIKELY)
 
