@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from trace_files import call, copy, event, kernel, kineto, numbers, report, write
 
 from gpu_runner.errors import FormatError, RunnerError
-from gpu_runner.trace import json_events, source
+from gpu_runner.trace import collect, json_events, source
 from gpu_runner.trace.events import Kind
 from gpu_runner.trace.kineto import nanoseconds, read_kineto
 from gpu_runner.trace.names import copy_of, role_of
@@ -366,3 +369,42 @@ def test_an_endless_event_ends_the_reading(tmp_path: Path, monkeypatch: pytest.M
     found = report(write(tmp_path / "t.json", text))
     assert "longer than" in found["quality"]["partial"]
     assert found["devices"][0]["kernels"] == 1
+
+
+def test_more_events_than_are_kept_give_a_partial_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "MOST_KEPT", 3)
+    found = report(kineto(tmp_path / "t.json", *[kernel(n * 10, 5) for n in range(1, 9)]))
+    assert found["devices"][0]["kernels"] == 3
+    assert found["quality"]["partial"] == "only the first 3 relevant events were read"
+
+
+WATCHED = """
+import resource, sys
+from pathlib import Path
+from gpu_runner.trace.read import read_trace
+trace = read_trace(Path(sys.argv[1]))
+print(len(trace.events), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, suffix: str) -> None:
+    randbytes = random.Random(1).randbytes
+    one = json.dumps(event("cpu_op", "aten::add", 1, 2, note="x" * 200)).encode() + b","
+    opened = gzip.open if suffix == ".json.gz" else open
+    path = tmp_path / f"t{suffix}"
+    with opened(path, "wb") as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(300):
+            noise = randbytes(20_000).hex()  # so that it packs no better than a real trace
+            file.write(one * 2000 + json.dumps({"name": noise}).encode() + b",")
+        file.write(json.dumps(kernel(0, 10)).encode() + b"]}")
+    size = 300 * 2000 * len(one) >> 20
+    command = [sys.executable, "-c", WATCHED, str(path)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    events, megabytes = map(int, output.split())
+    assert (events, size > 150) == (1, True)
+    assert megabytes < 120
