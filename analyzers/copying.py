@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.source import Source
-from analyzers.timeline import Call, Loop, LoopKind, Place
+from analyzers.timeline import Call, Copy, Loop, LoopKind, Place
 
 _TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
 _SIZES = {
@@ -34,6 +34,18 @@ def pageable(value: Value) -> Confidence | None:
         under = made.receiver if made.receiver is not None else first(made)
         return pageable(under) if under is not None and under.pinned is None else None
     return Confidence.LIKELY.weaker(value.sure) if made.fact.device == "host" else None
+
+
+def copied_from(value: Value) -> Copy | None:
+    """The copy that gave the whole of this host array; None if it is a part or something new."""
+    copy, made = value.fetched, value.made_by
+    while isinstance(made, Call) and isinstance(copy, Copy):
+        if made is copy.call or made == copy.call:
+            return copy
+        if made.fact.graph != "cut" or not made.fact.view or made.receiver is None:
+            return None
+        made = made.receiver.made_by
+    return None
 
 
 def first(call: Call) -> Value | None:

@@ -239,6 +239,15 @@ class Launch(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataRead(Event):
+    """The host asks for the shape, size or type of data that was copied from the device."""
+
+    value: Value
+    base: Span  # of the expression whose attribute is read
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostRead(Event):
     """The host reads data whose copy from the device is still under way."""
 

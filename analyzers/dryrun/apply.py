@@ -21,7 +21,7 @@ from analyzers.dryrun.work import (
 )
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
-from analyzers.timeline import Argument, Call, Called, Reason
+from analyzers.timeline import Argument, Call, Called, MetadataRead, Reason
 
 _REASONS = {
     "condition": Reason.CONDITION,
@@ -40,6 +40,8 @@ def read_property(run: Run, fact: Fact, base: Value, node: ast.Attribute) -> Val
         return Value(Kind.PLACE, type=fact.gives, device=base.device, sure=base.sure)
     if not fact.metadata and not fact.view and base.device is Device.HOST:
         host_reads(run, base, node)
+    if fact.metadata and base.fetched is not None:
+        run.emit(MetadataRead(run.place(node), base, run.span(node.value), node.attr))
     return result_of(run, fact, base, ())
 
 
