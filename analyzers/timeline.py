@@ -295,6 +295,14 @@ class Unrecorded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SizedIndex(Event):
+    """An array is indexed by a number that counts bytes."""
+
+    base: Value
+    index: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Elapsed(Event):
     """A duration is computed from two clock readings around device work."""
 

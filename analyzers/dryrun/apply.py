@@ -42,7 +42,22 @@ def read_property(run: Run, fact: Fact, base: Value, node: ast.Attribute) -> Val
         host_reads(run, base, node)
     if fact.metadata and base.fetched is not None:
         run.emit(MetadataRead(run.place(node), base, run.span(node.value), node.attr))
-    return result_of(run, fact, base, ())
+    return counted(run, fact, node.attr, base, result_of(run, fact, base, ()))
+
+
+def counted(run: Run, fact: Fact, name: str, base: Value, number: Value) -> Value:
+    """A number, with what it counts where its fact or its name tells."""
+    if number.kind is not Kind.NUMBER:
+        return number
+    if fact.bytes:
+        return replace(number, bytes=True)
+    names = run.facts.names
+    if name in names.get("element_widths", ()):
+        return replace(number, unit="width")
+    narrow = base.dtype.endswith("int8") or base.dtype.startswith(("bool", "float8", "byte"))
+    if name in names.get("element_counts", ()) and not narrow:
+        return replace(number, unit="elements")
+    return number
 
 
 def _is_place(run: Run, name: str) -> bool:
@@ -74,9 +89,13 @@ def known_call(
         _work(run, node, call, operands, result)
     if result.kind is Kind.LOADER and fact.kind == "loader":
         result = _loader(run, call, result)
+    if not arguments or fact.bytes:
+        result = counted(run, fact, call.method, receiver or UNKNOWN, result)
     changed = effects.effect(run, node, call, result)
     result = changed if changed is not None else result
-    if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL):
+    if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL) or (
+        fact.effect == "ceil_division"
+    ):
         result = replace(result, made_by=call)
     if _worth_recording(fact, operands, result):
         run.emit(Called(call.place, call))

@@ -9,7 +9,7 @@ from analyzers.dryrun import apply, classes, functions, launches, parameters
 from analyzers.dryrun.binding import assign, used
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
-from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of
+from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
 from analyzers.timeline import Argument
@@ -86,6 +86,10 @@ def _unknown_attribute(run: Run, base: Value, name: str) -> Value:
         named = parameters.from_name(run, name)
         if named.kind in (Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER):
             return named
+    if name in run.facts.names.get("byte_counts", ()):
+        return replace(NUMBER, bytes=True)
+    if name in run.facts.names.get("element_widths", ()):
+        return replace(NUMBER, unit="width")
     return Value(Kind.METHOD, ref=Bound(None, base, name))
 
 

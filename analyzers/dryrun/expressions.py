@@ -107,6 +107,8 @@ def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -
     if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
         known = _fold(operator, left.constant, right.constant)
         counts_bytes = (left.bytes or right.bytes) and operator in ("+", "*", "-")
+        if operator == "*" and "width" in (left.unit, right.unit):
+            counts_bytes = True
         derived = Arithmetic(operator, left, right, run.span(node))
         return Value(
             Kind.NUMBER, device=Device.HOST, constant=known, bytes=counts_bytes, ref=derived

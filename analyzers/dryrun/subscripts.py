@@ -18,12 +18,13 @@ from analyzers.dryrun.values import (
     weaken,
 )
 from analyzers.dryrun.work import enqueue, host_reads
-from analyzers.timeline import Reason
+from analyzers.timeline import Reason, SizedIndex
 
 
 def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
     """The value of `base[index]`, read."""
     index = run.evaluate(node.slice)
+    _counts_bytes(run, node, base, index)
     if base.kind is Kind.TENSOR:
         return _tensor(run, node, base, index)
     if base.kind is Kind.KERNEL:
@@ -41,6 +42,13 @@ def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
     if base.kind is Kind.TEXT:
         return base if index.type == "slice" else replace(base, constant=MISSING)
     return UNKNOWN
+
+
+def _counts_bytes(run: Run, node: ast.AST, base: Value, index: Value) -> None:
+    """An index, or a bound of a slice, is a number of bytes."""
+    bounds = (b for part in indices(index) for b in (part.ref if part.type == "slice" else (part,)))
+    if base.kind is Kind.TENSOR and any(bound.bytes for bound in bounds):
+        run.emit(SizedIndex(run.place(node), base, index))
 
 
 def indices(index: Value) -> tuple[Value, ...]:
@@ -134,6 +142,7 @@ def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Valu
 
     if base.kind is not Kind.TENSOR:
         return
+    _counts_bytes(run, node, base, index)
     if base.on_gpu:
         masked = any(p.kind is Kind.TENSOR and p.dtype == "bool" for p in indices(index))
         indexed = any(p.kind is Kind.TENSOR and p.dtype != "bool" for p in indices(index))

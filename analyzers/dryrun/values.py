@@ -74,6 +74,7 @@ class Value:
     homemade: bool = False  # computed on the host from nothing but constants and factories
     fetched: Any = field(default=None, compare=False)  # the Copy that brought its data to the host
     bytes: bool = False  # a number that counts bytes
+    unit: str = ""  # what else a number counts: "elements", or "width", the bytes of one element
     ref: Any = None  # what else belongs to its kind: function, class, stream, receiver …
     made_by: Any = field(default=None, compare=False)  # the Call that gave it
 
@@ -190,7 +191,8 @@ def _join_fields(a: Value, b: Value) -> Value:
         strided=a.strided and b.strided,
         homemade=a.homemade and b.homemade,
         fetched=a.fetched or b.fetched,
-        bytes=a.bytes and b.bytes,
+        bytes=(a.bytes or a.constant == 0) and (b.bytes or b.constant == 0),
+        unit=a.unit if a.unit == b.unit else "",
         ref=a.ref if a.ref == b.ref else None,
         made_by=a.made_by if a.made_by is b.made_by else None,
     )
