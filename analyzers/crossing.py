@@ -51,6 +51,8 @@ def finding(
         uses=uses,
         made="still reads" if cross.overwrites else "is still producing",
     )
+    if confidence(cross) is Confidence.POSSIBLE:
+        text = text.replace("so it works on", "so it may work on")
     verb = "read" if cross.overwrites else "made"
     related = Related(cross.producer_span, f"the data is {verb} here, on the other stream")
     return Finding(cross.place.span, text, confidence(cross), severity, related=(related,), fix=fix)
