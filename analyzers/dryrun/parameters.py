@@ -100,6 +100,16 @@ def tensor(run: Run, sure: Confidence) -> Value:
 
 def from_name(run: Run, name: str) -> Value:
     """What a name usually stands for; UNKNOWN for most."""
+    known = run.named.get(name)
+    if known is not None:
+        return known
+    value = _from_name(run, name)
+    if not value.ident and value.kind is not Kind.LOADER:  # tensors are told apart
+        run.named[name] = value
+    return value
+
+
+def _from_name(run: Run, name: str) -> Value:
     names = run.facts.names
     word = name.lower().lstrip("_")
     last = word.rpartition("_")[2]

@@ -77,6 +77,7 @@ class Run:
     paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
     spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
+    named: dict[str, Value] = field(default_factory=dict[str, Value])  # what names stand for
     imports: set[str] = field(default_factory=set[str])
     grad_off: bool = False  # the module turned autograd off for good
     kernels: list[Value] = field(default_factory=list[Value])

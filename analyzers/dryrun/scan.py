@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from analyzers.dryrun.values import Value
 from analyzers.timeline import Function, Heat
@@ -229,7 +229,7 @@ def _open(
 # Words of attributes and keywords that show that a function cares about the order of device work.
 _ORDERING = frozenset(
     {"non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
-    | {"current_stream", "default_stream", "Stream", "copy_to_host", "set_stream", "async_op"}
+    | {"current_stream", "default_stream", "Stream", "set_stream", "async_op"}
 )
 _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
 
@@ -287,3 +287,21 @@ def dotted(node: ast.expr) -> str:
         return ""
     parts.append(node.id)
     return ".".join(reversed(parts))
+
+
+@lru_cache(maxsize=4096)
+def stored_names(loop: ast.AST) -> frozenset[str]:
+    """The names and dotted paths that the body of a loop binds or fills."""
+    found: set[str] = set()
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.add(dotted(node if isinstance(node, ast.Attribute) else node.value))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in _FILLS:
+                found.add(dotted(node.func.value))
+    return frozenset(found)
+
+
+_FILLS = frozenset({"append", "extend", "insert", "add", "update"})

@@ -14,13 +14,13 @@ from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.scan import dotted, stored_names
 from analyzers.dryrun.state import State
 from analyzers.dryrun.subscripts import indices
 from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
-from analyzers.timeline import Guard, Loop, LoopKind
+from analyzers.timeline import Guard, Heat, Loop, LoopKind
 
 # Loops whose turns are long: what stands in them beside an inner loop runs rarely.
 _LONG = frozenset({LoopKind.EPOCHS, LoopKind.FEW})
@@ -152,7 +152,7 @@ def _loop(
     span = header(run, node)
     before = run.state.copy()
     outer_names, run.bound_before_loop = run.bound_before_loop, frozenset(before.names)
-    if not run.learning:
+    if not run.learning and _hands_round(run, node):
         run.learning += 1
         with run.silently(), run.inside(loop=Loop(kind, span, over)):
             turn()
@@ -168,6 +168,13 @@ def _loop(
     run.bound_before_loop = outer_names
     if span in run.working and all(loop.kind in _LONG for loop in run.loops):
         run.frame.looped = True
+
+
+def _hands_round(run: Run, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a turn may leave something behind that changes what the next one does."""
+    if run.tracks_streams or run.heat() is Heat.COLD:
+        return True  # the order of device work; whether the loop feeds the device at all
+    return not stored_names(node).isdisjoint(run.state.names)
 
 
 def _body(run: Run, body: list[ast.stmt]) -> None:
