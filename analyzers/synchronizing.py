@@ -40,7 +40,15 @@ def on_purpose(timeline: Timeline, wait: Wait) -> bool:
 
 def foreign_work(timeline: Timeline, function: Function | None) -> bool:
     """Whether kernels are launched in the function that may use a stream of their own."""
-    return any(event.place.function == function for event in timeline.of(Launch))
+    launches = (launch for launch in timeline.of(Launch) if launch.place.function == function)
+    return any(map(_has_own_stream, launches))
+
+
+def _has_own_stream(launch: Launch) -> bool:
+    """A stream is given, or the data is that of a library with a current stream of its own."""
+    library = launch.kernel.type.partition(".")[0]
+    strangers = (t for t in launch.tensors if t.type.partition(".")[0] != library)
+    return launch.stream is not None or next(strangers, None) is not None
 
 
 def next_event(events: tuple[Event, ...], number: int) -> Event | None:
