@@ -6,7 +6,7 @@ import ast
 
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence
-from analyzers.timeline import Accumulated
+from analyzers.timeline import Accumulated, Place
 
 _OFF = frozenset({"test", "on_cpu", "dataset"})
 
@@ -14,20 +14,23 @@ _OFF = frozenset({"test", "on_cpu", "dataset"})
 def keeps_history(event: Accumulated) -> Confidence | None:
     """None where the value has no graph, is let go of, or is differentiated through its total."""
     place, value = event.place, event.value
-    function = place.function
     if value.kind is not Kind.TENSOR or not place.records_graph or not value.graph:
         return None
-    if event.target_backward or not event.target_outside or place.guarded:
-        return None
-    if function is not None and function.roles & _OFF:
+    if event.target_backward or not event.target_outside or not _matters(place):
         return None
     if not (event.backward or event.feeds_backward):
         return _in_state(event)
     if not place.in_loop and event.target.isidentifier():
         return None  # a local sum of one step
-    if event.backward and place.in_loop:
-        return Confidence.CERTAIN.weaker(value.sure)
-    return Confidence.LIKELY.weaker(value.sure) if event.backward or value.scalar else None
+    # The graph is there wherever the tensor lives, so the device does not matter.
+    if event.backward:
+        return Confidence.CERTAIN if place.in_loop else Confidence.LIKELY
+    return Confidence.LIKELY if value.scalar else None
+
+
+def _matters(place: Place) -> bool:
+    function = place.function
+    return not place.guarded and (function is None or not function.roles & _OFF)
 
 
 def _in_state(event: Accumulated) -> Confidence | None:

@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 from analyzers.dryrun import waits
-from analyzers.dryrun.run import Run
+from analyzers.dryrun.run import MAX_DEPTH, Run
 from analyzers.dryrun.streams import ANY
-from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.values import NONE, NUMBER, UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import enqueue, parts
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
@@ -19,10 +19,15 @@ def launch(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...])
     """A device function is launched, or a kernel object is called."""
     if callee.kind is Kind.LAUNCHER:
         kernel, configuration, index = callee.ref
-        values, nodes = _configuration(configuration, index)
+        library = kernel.type.partition(".")[0]
+        whole = library in run.facts.names.get("grid_only", ())  # there is no block to state
+        values, nodes = (
+            ([configuration], [index]) if whole else _configuration(configuration, index)
+        )
         grid, block, stream = (*values[:3], *[None] * (3 - len(values[:3])))
         spans = [run.span(n) for n in nodes]
         arguments = given
+        grid = _computed(run, grid) if grid is not None else None
     else:
         kernel = callee
         fact = run.facts.find(kernel.type) if kernel.type else None
@@ -41,6 +46,22 @@ def _configuration(configuration: Value, index: ast.expr) -> tuple[list[Value], 
     if isinstance(index, ast.Tuple) and configuration.items is not None:
         return list(configuration.items), list(index.elts)
     return [configuration], [index]
+
+
+def _computed(run: Run, grid: Value) -> Value:
+    """The grid that a function of the chosen tile sizes gives."""
+    node = grid.ref
+    if grid.kind is not Kind.FUNCTION or not isinstance(node, ast.Lambda) or run.depth >= MAX_DEPTH:
+        return grid
+    saved = dict(run.state.names)
+    run.depth += 1
+    for parameter in node.args.args:
+        run.state.names[parameter.arg] = Value(Kind.MAPPING, element=NUMBER)
+    with run.silently():
+        result = run.evaluate(node.body)
+    run.depth -= 1
+    run.state.names = saved
+    return result
 
 
 def _packed(run: Run, node: ast.Call) -> list[Span]:

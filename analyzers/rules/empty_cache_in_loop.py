@@ -170,6 +170,7 @@ _PARTS = re.compile(
     r"|stage|component|method|config|case|size|trial|seed|fold|backend|task|chunk",
     re.IGNORECASE,
 )
+_DROPS = re.compile(r"\s*del\s")
 _ABOUT_MEMORY = re.compile(
     r"cache|clean|clear|free|release|unload|offload|onload|gc|memory|flush|reset|close|shutdown"
     r"|load|save|init|setup|main|quanti|convert|merge|export|del|destroy|teardown|exit|prune|calib"
@@ -221,18 +222,17 @@ def _in_loop(timeline: Timeline, call: Call) -> Confidence | None:
     many = [loop for loop in call.place.loops if loop.kind not in _SEVERAL]
     inner = many[-1]
     header = timeline.text(inner.span)
-    if _PARTS.search(header):
+    lines = timeline.source.lines[inner.span.line : call.place.span.line]
+    dropped = inner.kind is LoopKind.ITEMS and any(_DROPS.match(line) for line in lines)
+    if _PARTS.search(header) or dropped:
         return None
     if call.place.loops[-1].kind in _SEVERAL:
         return None  # once per model or device within the loop
     function = call.place.function
     if function is not None and _ABOUT_MEMORY.search(function.name):
         return Confidence.POSSIBLE
-    if inner.kind is LoopKind.DATA:
-        return Confidence.LIKELY
-    if inner.kind is LoopKind.STEPS and inner.runs_work:
-        return Confidence.LIKELY
-    return Confidence.POSSIBLE
+    working = inner.kind is LoopKind.STEPS and inner.runs_work
+    return Confidence.LIKELY if working or inner.kind is LoopKind.DATA else Confidence.POSSIBLE
 
 
 _SEVERAL = frozenset({LoopKind.FEW, LoopKind.EPOCHS})

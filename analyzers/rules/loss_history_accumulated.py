@@ -208,7 +208,7 @@ def loss_history_accumulated(timeline: Timeline) -> Iterator[Finding]:
             event.place.span,
             f"{shown(event.target)} keeps {'' if surely else 'what may be '}the autograd graph of "
             f"{shown(timeline.text(event.value_span))} {when(event.place)}. "
-            "Memory grows with every step until the GPU runs out of it. "
+            "Memory grows with every step until it runs out. "
             "Add `.detach()`: the same number without its history, and without a wait.",
             sure,
             Severity.ERROR if surely else Severity.WARNING,
