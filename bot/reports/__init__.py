@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from bot.review import Review
+if TYPE_CHECKING:  # `hostside trace` prints its reports without loading the analysis
+    from bot.review import Review
 
 FORMATS = ("text", "json", "sarif", "github", "markdown", "html")
 
