@@ -37,7 +37,8 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
         with run.inside(device_guard=True, contexts=frozenset({"device_guard"})):
             return rest()
     if value.kind is not Kind.CONTEXT:
-        return rest()
+        with run.inside(device_guard=_guards_device(run, item.context_expr)):
+            return rest()
     if value.type == "stream_context":
         given = value.ref if isinstance(value.ref, Value) else UNKNOWN
         if given.kind is Kind.NONE:
@@ -46,6 +47,18 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
         with run.inside(stream=stream, contexts=frozenset({value.type})):
             return rest()
     return _known_context(run, value, rest)
+
+
+def _guards_device(run: Run, node: ast.expr) -> bool:
+    """A context of the project whose name says that it makes a device current."""
+    callee = node.func if isinstance(node, ast.Call) else node
+    names = {
+        n.attr if isinstance(n, ast.Attribute) else n.id
+        for n in ast.walk(callee)
+        if isinstance(n, ast.Attribute | ast.Name)
+    }
+    words = run.facts.names.get("device_guards", ())
+    return any(word in name.lower() for name in names for word in words)
 
 
 def _entered_stream(run: Run, stream: Value, expression: ast.expr, node: ast.AST) -> Value:

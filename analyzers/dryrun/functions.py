@@ -43,6 +43,7 @@ def call_local(
     if run.recording:
         info.given.append(given)
         info.called_at.append(run.heat())
+        info.called_guarded.append(run.guarded_device)
         info.recorded.append(run.state.grad)
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
@@ -209,7 +210,8 @@ def walk(run: Run, info: FunctionInfo) -> None:
     run.state = State(grad=_records(run, info))
     run.frame = _frame(run, info, roles.heat_of(run, info), None)
     run.loops, run.guards, run.contexts, run.streams = (), (), frozenset(), ()
-    run.guarded_device = "device_guard" in info.roles
+    always = bool(info.called_guarded) and all(info.called_guarded)
+    run.guarded_device = always or "device_guard" in info.roles
     if "no_grad" in info.roles:
         run.contexts = frozenset({"no_grad"})
     run.active = {info}

@@ -33,6 +33,8 @@ def decorated(run: Run, info: FunctionInfo) -> Value:
             found.add(_DECORATOR_ROLES[effect])
         if name.endswith(".staticmethod"):
             found.add("static")
+        if _guards_device(run, decorator, name):
+            found.add("device_guard")
     info.roles = frozenset(found | _own_roles(run, info))
     if kernel_type:
         kernel = Value(Kind.KERNEL, type=kernel_type, ref=info)
@@ -41,6 +43,13 @@ def decorated(run: Run, info: FunctionInfo) -> Value:
         info.kernel = True
         return kernel
     return Value(Kind.FUNCTION, ref=info)
+
+
+def _guards_device(run: Run, decorator: Value, name: str) -> bool:
+    """A decorator of the project whose name says that it makes the tensors' device current."""
+    own = decorator.ref.name if isinstance(decorator.ref, FunctionInfo) else name
+    last = own.rpartition(".")[2].lower()
+    return any(word in last for word in run.facts.names.get("device_guards", ()))
 
 
 def _effect(run: Run, decorator: Value) -> tuple[str, str]:

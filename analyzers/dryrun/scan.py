@@ -32,6 +32,7 @@ class FunctionInfo:
     calls: set[str] = field(default_factory=set[str])  # names of what it calls, last part
     given: list[dict[str, Value]] = field(default_factory=list[dict[str, Value]])  # per call site
     called_at: list[Heat] = field(default_factory=list[Heat])
+    called_guarded: list[bool] = field(default_factory=list[bool])  # with the device made current
     closure: dict[str, Value] = field(default_factory=dict[str, Value])
     sources: frozenset[str] | None = None  # names that what goes through backward() is made from
     recorded: list[bool] = field(default_factory=list[bool])  # per call site: autograd was on

@@ -212,7 +212,8 @@ def _device(timeline: Timeline, call: Call) -> str:
     if len(call.arguments) != 1 or call.fact.moves != "argument":
         return ""
     given = call.arguments[0]
-    if given.value.kind not in (Kind.PLACE, Kind.TEXT) and given.name != "device":
+    named = given.keyword and given.name == "device"
+    if given.value.kind not in (Kind.PLACE, Kind.TEXT) and not named:
         return ""
     text = timeline.text(given.span)
     return "" if given.value.kind is Kind.LIBRARY else text.removeprefix("device=")
