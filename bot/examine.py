@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 LARGEST = 4_000_000  # bytes; the engine's own limit is lower, this one saves the reading
 SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})
+MOST_PROOFS = 40  # suggestions for one file; each costs an analysis
+PROOF_SECONDS = 6.0  # then the findings go out as they are, within the file's time limit
+MOST_TRIES = 8  # to find suggestions that go together
 _FRAME_BEFORE, _FRAME_LONGEST = 2, 12
 
 
@@ -224,11 +228,22 @@ def _with_suggestions(
     if not any(item.finding.fix for item in items):
         return items
     items = tuple(sorted(items, key=lambda item: item.finding.order))
-    suggestions = without_overlaps(_suggestion(job, text, item.finding, before) for item in items)
+    worth = [item for item in items if _worth_proving(job, item.finding)][:MOST_PROOFS]
+    until = time.monotonic() + PROOF_SECONDS
+    suggestions = without_overlaps(
+        _suggestion(job, text, item.finding, before)
+        if item in worth and time.monotonic() < until
+        else None
+        for item in items
+    )
     together = _proven_together(job, text, suggestions, before)
     return tuple(
         replace(item, suggestion=found) for item, found in zip(items, together, strict=True)
     )
+
+
+def _worth_proving(job: Job, finding: Finding) -> bool:
+    return finding.fix is not None and finding.confidence in job.prove
 
 
 def _suggestion(
@@ -238,7 +253,7 @@ def _suggestion(
     from analyzers.source import Source, read_source
 
     fix = finding.fix
-    if fix is None or finding.confidence not in job.prove:
+    if fix is None:
         return None
     proof = prove(job.path, text, finding, job.config, before=before)
     shown = proof.ok
@@ -255,11 +270,14 @@ def _proven_together(
 
     result = list(suggestions)
     known = Counter(f.rule for f in before)
-    while len(clicks := [s for s in result if s and s.one_click]) > 1:
-        after = analyze(job.path, apply_all(text, clicks), job.config)
-        now = Counter(f.rule for f in after.findings)
-        if after.status == "analysed" and now <= known:
+    for attempt in range(1, MOST_TRIES + 1):
+        clicks = [s for s in result if s and s.one_click]
+        if len(clicks) < 2:
             break
-        last = result.index(clicks[-1])
-        result[last] = replace(clicks[-1], obstacle="it does not combine with the others")
+        after = analyze(job.path, apply_all(text, clicks), job.config)
+        if after.status == "analysed" and Counter(f.rule for f in after.findings) <= known:
+            break
+        for click in clicks[-1:] if attempt < MOST_TRIES else clicks[1:]:
+            place = result.index(click)
+            result[place] = replace(click, obstacle="it does not combine with the others")
     return result

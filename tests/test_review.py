@@ -10,7 +10,7 @@ import pytest
 from analyzers.finding import Confidence, Finding, Objective, Severity, Span
 from bot.config import RepoConfig
 from bot.diff import Change, ChangedFile, Placement, parse_patch, whole_file
-from bot.examine import Examined, Excerpt, Item, Job
+from bot.examine import MOST_PROOFS, Examined, Excerpt, Item, Job
 from bot.pool import Task
 from bot.review import Conclusion, Review, build_review
 
@@ -176,3 +176,13 @@ def test_a_file_whose_analysis_died_is_named() -> None:
         ("m.py", "failed", "Its analysis crashed.")
     ]
     assert review.conclusion is Conclusion.NEUTRAL
+
+
+@pytest.mark.slow
+def test_a_file_with_very_many_fixes_is_still_judged() -> None:
+    body = "".join(f"def g{n}():\n    return torch.ones({n}).cuda()\n" for n in range(60))
+    config = RepoConfig(max_comments=0)
+    review = build_review([changed("m.py", "import torch\n", f"import torch\n{body}")], config)
+    offered = [c for c in review.comments if c.suggestion and c.suggestion.one_click]
+    assert len(review.comments) == 60
+    assert 0 < len(offered) <= MOST_PROOFS
