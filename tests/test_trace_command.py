@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -268,6 +270,13 @@ def test_the_json_keeps_to_its_published_schema(
     given = {"one": [base], "two": [base, head], "no GPU work": [empty]}[files]
     _, out, _ = run(capsys, *given, "--format", "json")
     jsonschema.validate(json.loads(out), json.loads(SCHEMA.read_text()))
+
+
+def test_a_trace_is_printed_without_loading_the_analysis() -> None:
+    heavy = "{'analyzers', 'libcst', 'pydantic', 'rich'}"
+    code = f"import bot.cli.trace, sys; print(sorted({heavy} & set(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
+    assert output == b"[]\n"
 
 
 def test_every_printed_number_is_in_the_json(
