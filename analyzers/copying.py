@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.source import Source
-from analyzers.timeline import Call, Copy, Loop, LoopKind, Place
+from analyzers.timeline import Call, Copy, Loop, LoopKind, Place, Timeline
 
 _TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
 _SIZES = {
@@ -98,3 +99,32 @@ def _names_of(source: Source, module: str) -> Iterator[str]:
             for alias in statement.names:
                 if alias.name == module:
                     yield alias.asname or alias.name
+
+
+def device_keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple[str, str]] | None:
+    """What to add to the factory's arguments so that it does what the move did."""
+    arguments = copy.call.arguments
+    found: list[tuple[str, str]] = []
+    if copy.call.fact.moves == "gpu":
+        device = next((timeline.text(a.span) for a in arguments if not a.keyword), '"cuda"')
+        found.append(("device", device))
+        return (
+            found
+            if all(a.name in ("device", "") or a.name == "non_blocking" for a in arguments)
+            else None
+        )
+    for argument in arguments:
+        text = timeline.text(argument.span)
+        text = text.partition("=")[2].strip() if argument.keyword else text
+        if argument.name == "non_blocking":
+            continue
+        if dtype_name(argument.value) and argument.value.kind is Kind.LIBRARY:
+            if factory.has("dtype"):
+                return None
+            found.append(("dtype", text))
+        elif argument.name in ("device", "") and not argument.star:
+            place = f"{text}.device" if argument.value.kind is Kind.TENSOR else text
+            found.append(("device", place))
+        else:
+            return None
+    return found

@@ -266,19 +266,24 @@ def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str
         return dtype_name(given.value)
     if not fact.dtype and fact.default_dtype:
         return fact.default_dtype
+    known = base.dtype if base is not None else ""
+    if fact.view and not fact.dtype:  # the same numbers, unless it names another type
+        return next((d for a in arguments if (d := dtype_name(a.value))), known)
     if fact.dtype == "receiver" or (not fact.dtype and fact.device in ("receiver",)):
-        return base.dtype if base is not None else ""
+        return known
     if fact.dtype != "argument":
         return fact.dtype
     if any(a.star for a in arguments):
         return ""
-    return fact.default_dtype or (base.dtype if base is not None else "")  # zeros_like(x)
+    return fact.default_dtype or known  # zeros_like(x)
 
 
 def dtype_name(value: Value) -> str:
     """`torch.float32`, `np.float32` and "float32" are all "float32"."""
     if isinstance(value.ref, str) and value.kind is Kind.LIBRARY:
-        return value.ref.rpartition(".")[2]
+        name = value.ref.rpartition(".")[2]
+        built_in = value.ref.startswith("builtins.") and name != "bool"
+        return f"{name}64" if built_in else name  # Python's own numbers are wide
     if isinstance(value.constant, str):
         return value.constant
     return ""

@@ -29,8 +29,7 @@ GPU.
 from collections.abc import Iterator
 
 from analyzers.call_edits import replace_expression, with_keywords
-from analyzers.dryrun.results import dtype_name
-from analyzers.dryrun.values import Kind
+from analyzers.copying import device_keywords
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
@@ -200,7 +199,7 @@ def _fix(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
     """`torch.zeros(n).to(device)` becomes `torch.zeros(n, device=device)`."""
     if copy.call.receiver_span != factory.span or factory.has_star or factory.has("device"):
         return None
-    keywords = _keywords(timeline, copy, factory)
+    keywords = device_keywords(timeline, copy, factory)
     if keywords is None:
         return None
     text = with_keywords(timeline.text(factory.span), keywords)
@@ -221,31 +220,3 @@ def _fix(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
 
 
 _CONDITION = "The device has its own generator: seeded random numbers will differ."
-
-
-def _keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple[str, str]] | None:
-    arguments = copy.call.arguments
-    found: list[tuple[str, str]] = []
-    if copy.call.fact.moves == "gpu":
-        device = next((timeline.text(a.span) for a in arguments if not a.keyword), '"cuda"')
-        found.append(("device", device))
-        return (
-            found
-            if all(a.name in ("device", "") or a.name == "non_blocking" for a in arguments)
-            else None
-        )
-    for argument in arguments:
-        text = timeline.text(argument.span)
-        text = text.partition("=")[2].strip() if argument.keyword else text
-        if argument.name == "non_blocking":
-            continue
-        if dtype_name(argument.value) and argument.value.kind is Kind.LIBRARY:
-            if factory.has("dtype"):
-                return None
-            found.append(("dtype", text))
-        elif argument.name in ("device", "") and not argument.star:
-            place = f"{text}.device" if argument.value.kind is Kind.TENSOR else text
-            found.append(("device", place))
-        else:
-            return None
-    return found
