@@ -289,9 +289,11 @@ def _guess(
     """A method that only tensors have, called on something unknown."""
     if receiver is None or receiver.kind not in (Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE):
         return None
+    names = run.facts.names
+    if name in names.get("host_array_methods", ()):
+        return _on_host_array(run, node, name, given)
     if not run.tensor_class:
         return None
-    names = run.facts.names
     sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
     if sure is None and name in names.get("array_methods", ()):
         sure = Confidence.POSSIBLE
@@ -302,6 +304,21 @@ def _guess(
     if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
         assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
     return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
+
+
+def _on_host_array(
+    run: Run, node: ast.Call, name: str, given: tuple[Argument, ...]
+) -> Value | None:
+    """A method that only arrays of the host have, unless the file works with others like them."""
+    own = run.facts.names.get("host_array_class", ("",))[0]
+    alike = (cls for module, cls in run.facts.tensor_classes if module in run.imports)
+    if any(f"{cls}.{name}" in run.facts.table for cls in alike if cls != own):
+        return None
+    fact = run.facts.method(own, name)
+    if fact is None:
+        return None
+    assumed = Value(Kind.TENSOR, type=own, device=Device.HOST, sure=Confidence.LIKELY)
+    return known_call(run, node, fact, f"{own}.{name}", assumed, given, name)
 
 
 def helper_called(run: Run, name: str) -> None:

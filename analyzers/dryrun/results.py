@@ -169,6 +169,7 @@ def _tensor(
         filled=fact.filled,
         graph=graph,
         dtype=_dtype(fact, base, arguments),
+        gaps=bool(fact.view and base is not None and base.gaps and fact.strided != "no"),
         strided=fact.strided == "yes"
         or bool(fact.view and base is not None and base.strided and fact.strided != "no"),
     )

@@ -73,9 +73,15 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if single and base.on_gpu and _element(run, node, base, "__getitem__"):
         return NUMBER
     if not gathers:
-        strided = base.strided or _is_strided(parts)
+        gaps = _leaves_gaps(parts)
         return replace(
-            base, scalar=scalar, fresh=False, strided=strided, made_by=None, constant=MISSING
+            base,
+            scalar=scalar,
+            fresh=False,
+            strided=base.strided or gaps,
+            gaps=base.gaps or gaps,
+            made_by=None,
+            constant=MISSING,
         )
     result = replace(
         base,
@@ -83,6 +89,7 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
         fresh=False,
         pinned=None,
         strided=False,
+        gaps=False,
         made_by=None,
         scalar=False,
         constant=MISSING,
@@ -124,15 +131,19 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value) -> bool:
     return False
 
 
-def _is_strided(parts: tuple[Value, ...]) -> bool:
-    for position, part in enumerate(parts):
+def _leaves_gaps(parts: tuple[Value, ...]) -> bool:
+    rows = False  # an outer dimension is kept
+    for part in parts:
         if part.type != "slice":
+            if rows and part.kind is Kind.NUMBER:
+                return True  # x[:, 0] is a column
             continue
         lower, upper, step = part.ref
         if step.kind is not Kind.NONE and step.constant not in (MISSING, 1):
             return True
-        if position > 0 and not (lower.kind is Kind.NONE and upper.kind is Kind.NONE):
+        if rows and not (lower.kind is Kind.NONE and upper.kind is Kind.NONE):
             return True  # x[:, a:b] leaves gaps between the rows
+        rows = True
     return False
 
 

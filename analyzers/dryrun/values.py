@@ -71,6 +71,7 @@ class Value:
     graph: bool = False  # may carry autograd history
     dtype: str = ""
     strided: bool = False
+    gaps: bool = False  # a slice that leaves out something between its rows or elements
     homemade: bool = False  # computed on the host from nothing but constants and factories
     fetched: Any = field(default=None, compare=False)  # the Copy that brought its data to the host
     bytes: bool = False  # a number that counts bytes
@@ -189,6 +190,7 @@ def _join_fields(a: Value, b: Value) -> Value:
         graph=a.graph or b.graph,
         dtype=a.dtype if a.dtype == b.dtype else "",
         strided=a.strided and b.strided,
+        gaps=a.gaps and b.gaps,
         homemade=a.homemade and b.homemade,
         fetched=a.fetched or b.fetched,
         bytes=(a.bytes or a.constant == 0) and (b.bytes or b.constant == 0),

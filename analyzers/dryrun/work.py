@@ -71,6 +71,7 @@ def elementwise(run: Run, node: ast.AST, operands: tuple[Value, ...]) -> Value:
         fresh=False,
         filled="",
         strided=False,
+        gaps=False,
         homemade=device is Device.HOST and all(t.homemade for t in tensors),
         fetched=fetched_from(tensors) if device is not Device.GPU else None,
         constant=MISSING,
