@@ -57,6 +57,10 @@ Never.
 )
 
 
+def test_the_committed_pages_are_fresh() -> None:
+    assert stale(ROOT) == [], "run `python -m analyzers.pages` and commit what it writes"
+
+
 def test_a_page_holds_every_section_and_its_examples() -> None:
     page = rule_page(SAMPLE)
     assert page.startswith("# GPU199 `tea-during-launch`\n\nTea is made | while a kernel runs.\n")
