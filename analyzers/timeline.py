@@ -239,6 +239,13 @@ class Launch(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderUsed(Event):
+    """A loader is gone through, or handed to something that will."""
+
+    loader: Call
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataRead(Event):
     """The host asks for the shape, size or type of data that was copied from the device."""
 

@@ -94,7 +94,7 @@ def known_call(
     changed = effects.effect(run, node, call, result)
     result = changed if changed is not None else result
     if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL) or (
-        fact.effect == "ceil_division"
+        fact.effect in ("ceil_division", "dataset")
     ):
         result = replace(result, made_by=call)
     if _worth_recording(fact, operands, result):

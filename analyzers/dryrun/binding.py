@@ -9,6 +9,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
 from analyzers.dryrun.values import UNKNOWN, Kind, Value, element_of, join, unpack
+from analyzers.timeline import LoaderUsed
 
 
 def assign(run: Run, target: ast.expr, value: Value) -> None:
@@ -75,6 +76,12 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
         joined = value if element is UNKNOWN else join(element, value)
         joined = run.state.collected(joined, value, element)
         run.bind(path, replace(base, items=None, element=replace(joined, fresh=False)))
+
+
+def loader_used(run: Run, node: ast.expr, value: Value) -> None:
+    """A loader that was made in sight is gone through or handed over."""
+    if value.kind is Kind.LOADER and value.made_by is not None:
+        run.emit(LoaderUsed(run.place(node), value.made_by))
 
 
 def used(run: Run, node: ast.expr, value: Value, written: Value | None = None) -> None:

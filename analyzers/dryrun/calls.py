@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from analyzers.dryrun import apply, classes, functions, launches, parameters
-from analyzers.dryrun.binding import assign, used
+from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
 from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
@@ -121,6 +121,8 @@ def call(run: Run, node: ast.Call) -> Value:
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
     """Code that is not known may fill the tensors it is given; what is known fills its `out`."""
     nodes = [*node.args, *(k.value for k in node.keywords)]
+    for part, argument in zip(nodes, given, strict=False):
+        loader_used(run, part, argument.value)
     fact = callee.ref.fact if isinstance(callee.ref, Bound) else None
     if callee.kind is Kind.LIBRARY:
         fact = run.facts.find(str(callee.ref))

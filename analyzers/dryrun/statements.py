@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
-from analyzers.dryrun.binding import assign, used
+from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
@@ -126,6 +126,8 @@ def _if(run: Run, node: ast.If) -> bool:
 
 def _for(run: Run, node: ast.For | ast.AsyncFor) -> None:
     over = run.evaluate(node.iter)
+    if isinstance(node.iter, ast.Name | ast.Attribute):
+        loader_used(run, node.iter, over)
     kind = loops.kind_of(run, over, node.iter, node.target)
     _loop(run, node, over, kind, lambda: assign(run, node.target, turn_of(over)))
     if node.orelse:
