@@ -157,6 +157,9 @@ def _timed(bench: Bench, subject: Subject, found: BenchmarkRun, gate: _Passed) -
     found = replace(
         found, correctness=checks, rounds=timed.rounds, stopped=timed.stopped, alarms=alarms
     )
+    if rounds.left_out:
+        log = f"{rounds.left_out} batches left out: other programs held the processor meanwhile"
+        found = replace(found, log=log)
     return _traced(bench, subject, found, passed, timed)
 
 
@@ -190,11 +193,13 @@ class _Rounds:
         self._variants = tuple(variants)
         self._waiting: dict[Variant, Process] = {}
         self._asides: list[dict[Variant, Aside]] = []
+        self.left_out = 0
 
     def process(self, variant: Variant, number: int) -> Process:
         if not self._waiting:
             taken = take(self._timing, number, order(self._variants, number))
             self._check(taken)
+            self.left_out += taken.left_out
             self._asides.append(taken.asides)
             self._waiting = {each.variant: each for each in taken.round.processes}
         return self._waiting.pop(variant)
@@ -266,5 +271,7 @@ def _traced(
                     packed = trace_once(talk, subject, bench.protocol, secrets.randbelow(1 << 31))
                 traces.append(summarised(packed, variant, number, timed.rounds, calls))
     except RunnerError as problem:
-        return replace(found, traces=tuple(traces), log=one_line(f"no trace: {problem}", 2000))
+        log = f"{found.log}; " if found.log else ""
+        log = one_line(f"{log}no trace: {problem}", 2000)
+        return replace(found, traces=tuple(traces), log=log)
     return replace(found, traces=tuple(traces))

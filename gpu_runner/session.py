@@ -12,8 +12,9 @@ import secrets
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -101,6 +102,16 @@ class Session:
         if answer.pop("token", None) != token or self._results:
             raise self._ended("it wrote to the result pipe on its own")
         return Reply(answer, body, arrived - started)
+
+    def processor_wait_ns(self) -> int:
+        """How long the tree and this thread have so far waited while others held the processor."""
+        own = Path(f"/proc/self/task/{threading.get_native_id()}")
+        return sum(map(_run_delay, (own, *self._tasks())))
+
+    def _tasks(self) -> Iterator[Path]:
+        if self._group is not None:
+            for pid in self._group.members():
+                yield from Path(f"/proc/{pid}/task").glob("[0-9]*")
 
     def wait(self) -> Ending:
         """Waits for the command to end by itself or at a limit; its whole tree is gone after."""
@@ -251,6 +262,14 @@ class Session:
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def _run_delay(task: Path) -> int:
+    """Nanoseconds on the run queue; 0 where the kernel does not count or the task is gone."""
+    try:
+        return int((task / "schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _kill_marked(name: str) -> None:

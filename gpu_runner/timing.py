@@ -2,7 +2,8 @@
 
 On a CPU the processes of a round are alive together and take turns batch by batch, so that what
 the machine does otherwise hits both alike; on a GPU they run one after the other, because each
-holds device memory. The last batch of every process is also compared with the base's.
+holds device memory. Batches during which other programs held the processor are left out, for all
+variants of a round or for none. The last batch is also compared with the base's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ Snapshot = Callable[[], Clocks | None]
 
 SHORTEST_BATCH = {Backend.CUDA: 1_000_000, Backend.CPU: 5_000_000}  # ns
 TRIPS = 30  # a batch lasts at least this many empty round trips, and one is subtracted
+DISTURBED = 0.02  # share of a batch spent waiting for a processor that others held
+FEWEST_QUIET = 3  # undisturbed batches per process; with fewer, all batches of the round count
+MOST_BATCHES = 2_000
 MOST_INPUTS = 16
 PREPARING = 0.1  # seconds for making the inputs of one batch
 
@@ -53,6 +57,7 @@ class Taken:
 
     round: Round
     asides: dict[Variant, Aside]
+    left_out: int  # batches during which another program held the processor
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def pace(base: Tried, protocol: Protocol, backend: Backend) -> Pace:
 def take(timing: Timing, number: int, order: Sequence[Variant]) -> Taken:
     """One round over these variants in this order."""
     groups = [tuple(order)] if timing.together else [(variant,) for variant in order]
-    processes: list[Process] = []
+    done: list[_Runner] = []
     asides: dict[Variant, Aside] = {}
     for group in groups:
         with contextlib.ExitStack() as stack:
@@ -94,8 +99,12 @@ def take(timing: Timing, number: int, order: Sequence[Variant]) -> Taken:
             _sample(timing, runners)
             for runner in runners:
                 asides[runner.variant] = runner.last_batch()
-                processes.append(runner.finish())
-    return Taken(Round(number, tuple(processes)), asides)
+                runner.farewell = runner.talk.leave()
+            done += runners
+    quiet = all(len(runner.quiet) >= FEWEST_QUIET for runner in done)
+    processes = tuple(runner.process(quiet) for runner in done)
+    left_out = sum(len(runner.batches) - len(runner.quiet) for runner in done) if quiet else 0
+    return Taken(Round(number, processes), asides, left_out)
 
 
 def _sample(timing: Timing, runners: Sequence[_Runner]) -> None:
@@ -104,12 +113,19 @@ def _sample(timing: Timing, runners: Sequence[_Runner]) -> None:
     for runner in runners:
         runner.warm_up()
     until = time.monotonic() + protocol.longest_seconds * len(runners)
-    for batch in range(protocol.calls):
+    for batch in range(MOST_BATCHES):
         for runner in runners if batch % 2 == 0 else reversed(runners):
             runner.sample(batch)
-        enough = all(runner.timed_ns >= protocol.seconds * 1e9 for runner in runners)
+        enough = all(runner.has_enough() for runner in runners)
         if enough or time.monotonic() > until:
             return
+
+
+@dataclass(frozen=True)
+class _Batch:
+    per_call_ns: float
+    took_ns: int
+    quiet: bool  # the processor was ours all the time
 
 
 @dataclass
@@ -118,11 +134,25 @@ class _Runner:
     number: int
     variant: Variant
     talk: Conversation
-    samples: list[float] = field(default_factory=list[float])
-    timed_ns: int = 0
+    batches: list[_Batch] = field(default_factory=list[_Batch])
     clocks: Clocks | None = None
+    farewell: Farewell | None = None
+
+    @property
+    def quiet(self) -> list[_Batch]:
+        """The batches during which no other program held the processor."""
+        return [each for each in self.batches if each.quiet]
+
+    def has_enough(self) -> bool:
+        """Whether the undisturbed batches suffice."""
+        quiet, protocol = self.quiet, self.timing.protocol
+        timed = sum(each.took_ns for each in quiet)
+        return len(quiet) >= protocol.calls or (
+            timed >= protocol.seconds * 1e9 and len(quiet) >= FEWEST_QUIET
+        )
 
     def warm_up(self) -> None:
+        """Opens the case and runs it until it is warm."""
         subject, protocol = self.timing.subject, self.timing.protocol
         self.talk.open(subject.benchmark, subject.facts.name, subject.index)
         started, calls = time.monotonic(), 0
@@ -137,9 +167,11 @@ class _Runner:
         """Times one batch on inputs that every variant gets in this batch of this round."""
         pace = self.timing.pace
         prepared = self.talk.prepare(self._seeds(batch))
+        before = self.talk.session.processor_wait_ns()
         took = self.talk.run(pace.inner)
-        self.timed_ns += took
-        self.samples.append(max(0.0, took - pace.trip_ns) / pace.inner)
+        waited = self.talk.session.processor_wait_ns() - before
+        per_call = max(0.0, took - pace.trip_ns) / pace.inner
+        self.batches.append(_Batch(per_call, took, waited <= DISTURBED * took))
         return prepared, took
 
     def last_batch(self) -> Aside:
@@ -148,16 +180,17 @@ class _Runner:
         self.clocks = self.timing.snapshot()  # before the device cools down and clocks fall
         return Aside(took, prepared, self.talk.collect(inputs=False))
 
-    def finish(self) -> Process:
-        farewell: Farewell = self.talk.leave()
+    def process(self, quiet: bool) -> Process:
+        """The record of this process: all its batches, or only the undisturbed ones."""
+        chosen = self.quiet if quiet else self.batches
         return Process(
             self.variant,
-            tuple(self.samples),
+            tuple(each.per_call_ns for each in chosen),
             self.timing.pace.inner,
-            self.timed_ns,
+            sum(each.took_ns for each in self.batches),
             self.clocks,
-            farewell.peak,
-            farewell.source,
+            self.farewell.peak if self.farewell else None,
+            self.farewell.source if self.farewell else None,
         )
 
     def _seeds(self, batch: int) -> list[int]:

@@ -26,7 +26,7 @@ QUICK = Protocol(
     warm_up_seconds=0.0,
     calls=4,
     seconds=0.02,
-    longest_seconds=1.0,
+    longest_seconds=0.15,
     trace_passes=0,
 )
 LIMITS = Limits(process_seconds=60.0, memory_bytes=600 << 20, scratch_bytes=64 << 20)

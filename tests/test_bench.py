@@ -37,14 +37,14 @@ def test_a_whole_run_tells_what_it_measured_and_on_what(project: Project) -> Non
         (Variant.BASE, True),
         (Variant.HEAD, True),
     ]
-    assert len(one.rounds) == 2
+    assert len(one.rounds) in (2, 4)  # repeated if chance made them differ
     assert run.device is not None
     assert run.device.kind == "cpu"
     assert run.environment.sandbox == "bubblewrap"
     assert not run.overlap_measured
     assert "overlap was not measured" in run.notes[0]
     assert BenchReport.from_json(report.to_json()) == report
-    assert [each.done for each in heard] == list(range(6))
+    assert [each.done for each in heard[:6]] == list(range(6))
     assert heard[0].total == 6
     assert project.git("worktree", "list").count("\n") == 0
 
@@ -222,14 +222,10 @@ WAITING = "import time\n\ndef total(values):\n    time.sleep(0.0050)\n    return
 
 @pytest.mark.slow
 def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
-    """A machine busy with other tests may be too noisy to tell, but never says otherwise."""
     base = project.commit(pkg__glue=WAITING, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=WAITING.replace("0.0050", "0.0056"))
-    protocol = replace(QUICK, rounds=6, most_rounds=12, calls=20, seconds=0.2)
-    for _ in range(4):
-        report = project.bench(base, changed, protocol=protocol)
-        if head(report).verdict is not Verdict.INCONCLUSIVE:
-            break
+    protocol = replace(QUICK, rounds=8, most_rounds=12, calls=10, longest_seconds=2.0)
+    report = project.bench(base, changed, protocol=protocol)
     assert head(report).verdict is Verdict.SLOWER, head(report).because
     assert report.headline is Verdict.SLOWER
     assert report.run.benchmarks[0].stopped.endswith("confirmed by repetition")
@@ -239,7 +235,7 @@ def test_a_true_tenth_more_time_is_found_slower(project: Project) -> None:
 def test_twenty_comparisons_of_equal_code_are_called_nothing_else(project: Project) -> None:
     base = project.commit(pkg__glue=WAITING, gpu_bench__bench_total=BENCH)
     changed = project.commit(pkg__glue=WAITING.replace("0.0050", "0.005"))
-    protocol = replace(QUICK, rounds=4, most_rounds=4, calls=5, seconds=0.06, seeds=1)
+    protocol = replace(QUICK, rounds=4, most_rounds=4, calls=5, longest_seconds=0.5, seeds=1)
     verdicts = [head(project.bench(base, changed, protocol=protocol)).verdict for _ in range(20)]
     quiet = {Verdict.NO_MEASURABLE_DIFFERENCE, Verdict.INCONCLUSIVE}
     assert set(verdicts) <= quiet, verdicts

@@ -26,7 +26,7 @@ def total(values):
 CONSTANT = """
 from pkg.glue import total
 
-VALUES = [index / 7 for index in range(40_000)]
+VALUES = [index / 7 for index in range(400_000)]
 
 def bench_total():
     return total(VALUES)
