@@ -7,7 +7,7 @@ values, their place (loops, guards, function, heat) and the call that caused the
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,7 +44,13 @@ class Loop:
     span: Span  # of its header
     over: Value
     comprehension: bool = False
-    runs_work: bool = False  # device work is enqueued in its body
+    # The loops whose body enqueues device work; complete once the file has been walked.
+    working: Set[Span] = field(default=frozenset(), compare=False, repr=False)
+
+    @property
+    def runs_work(self) -> bool:
+        """Whether device work is enqueued in its body."""
+        return self.span in self.working
 
 
 class Guard(enum.Enum):

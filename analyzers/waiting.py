@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from analyzers.dryrun.values import Device, Kind
-from analyzers.finding import Confidence, Finding, Fix, Related, Severity
+from analyzers.finding import Confidence, Finding, Fix, Related, Severity, Span
 from analyzers.judging import (
     device_confidence,
     measured,
@@ -34,8 +34,8 @@ _HINTS = frozenset({"output_size", "num_classes"})
 
 
 _AS_NUMBERS = frozenset({"torch.Tensor.tolist"})
-_WORTH_A_GUESS = frozenset({Reason.SCALAR, Reason.ITERATE, Reason.INDEX})
-_ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE, Reason.SHAPE})
+_WORTH_A_GUESS = frozenset({Reason.SCALAR, Reason.ITERATE, Reason.INDEX, Reason.SHAPE})
+_ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE})
 
 
 # Files in which waits are the subject, or cost nothing that anybody would notice.
@@ -84,15 +84,42 @@ def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]
     """The implicit waits that belong to a rule and are worth a remark, one for each place."""
     if measures(timeline):
         return
+    outer = outer_loops(timeline)
     seen: set[tuple[int, int]] = set()
     for wait in timeline.of(Wait):
         if wait.explicit or rule_for(wait) != code:
             continue
         key = (wait.place.span.line, wait.place.span.column)
         sure = confidence(wait)
-        if sure is not None and key not in seen:
-            seen.add(key)
-            yield wait, sure
+        if sure is None or key in seen:
+            continue
+        seen.add(key)
+        loops = busy_loops(wait)
+        if loops and loops[-1].span in outer:
+            sure = Confidence.POSSIBLE  # beside the inner loop it is as rare as an epoch's end
+        yield wait, sure
+
+
+def busy_loops(wait: Wait) -> list[Loop]:
+    """The loops around a wait that have more than a handful of turns."""
+    few = (LoopKind.FEW, LoopKind.EPOCHS)
+    return [loop for loop in wait.place.loops if loop.kind not in few]
+
+
+def outer_loops(timeline: Timeline) -> frozenset[Span]:
+    """The loops that hold another loop over steps or data which feeds the device."""
+    found: set[Span] = set()
+    known: set[int] = set()
+    for event in timeline.events:
+        loops = event.place.loops
+        if len(loops) < 2 or id(loops) in known:
+            continue
+        known.add(id(loops))
+        steps = (LoopKind.DATA, LoopKind.STEPS)
+        inner = [n for n, x in enumerate(loops) if x.runs_work and x.kind in steps]
+        inner = [n for n in inner if not loops[n].comprehension]
+        found.update(loop.span for loop in loops[: max(inner, default=0)])
+    return frozenset(found)
 
 
 def confidence(wait: Wait) -> Confidence | None:
@@ -111,7 +138,7 @@ def confidence(wait: Wait) -> Confidence | None:
 def _worth(wait: Wait) -> Confidence:
     """How sure it is that the author would want to hear of a wait at such a place."""
     place = wait.place
-    loops = [loop for loop in place.loops if loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS)]
+    loops = busy_loops(wait)
     roles = place.function.roles if place.function is not None else frozenset[str]()
     if not loops:
         # Once per step as far as the class says, or a loop of this file says; a name says less.
@@ -120,15 +147,16 @@ def _worth(wait: Wait) -> Confidence:
         return Confidence.POSSIBLE if once_is_little else Confidence.LIKELY
     if wait.reason in (Reason.CONDITION, Reason.FORMAT) and not any(x.runs_work for x in loops):
         return Confidence.POSSIBLE
-    if wait.reason is Reason.COPY and _takes_results_home(wait, loops):
-        return Confidence.POSSIBLE
+    if wait.reason is Reason.COPY and not _as_numbers(wait):
+        return Confidence.POSSIBLE  # results must leave the device somewhere
     return Confidence.CERTAIN
 
 
-def _takes_results_home(wait: Wait, loops: list[Loop]) -> bool:
-    """Whole results leave the device once per batch, as they must somewhere."""
-    moves = wait.call is not None and wait.call.fact.name not in _AS_NUMBERS
-    return moves and loops[-1].kind is LoopKind.DATA
+def _as_numbers(wait: Wait) -> bool:
+    """Whether a copy makes Python numbers, or sits in the innermost of several loops."""
+    loops = busy_loops(wait)
+    nested = len(loops) > 1 and loops[-1].kind is LoopKind.ITEMS
+    return nested or (wait.call is not None and wait.call.fact.name in _AS_NUMBERS)
 
 
 def remark(

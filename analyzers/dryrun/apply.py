@@ -94,7 +94,7 @@ def known_call(
     changed = effects.effect(run, node, call, result)
     result = changed if changed is not None else result
     if result.kind in (Kind.TENSOR, Kind.LOADER, Kind.MODULE, Kind.EVENT, Kind.KERNEL) or (
-        fact.effect in ("ceil_division", "dataset")
+        fact.effect in ("ceil_division", "dataset", "raw_module")
     ):
         result = replace(result, made_by=call)
     if _worth_recording(fact, operands, result):
@@ -279,6 +279,8 @@ def unknown_call(
         accumulate.kept(run, node, given[-1].value)
     if receiver is not None and name in names.get("cast_methods", ()) and given:
         return Value(dtype=dtype_name(given[0].value))
+    if receiver is None and name[:1].isupper() and not name.isupper():
+        return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
     fetched = fetched_from(a.value for a in given)
     return Value(fetched=fetched) if fetched is not None else UNKNOWN
 
@@ -300,6 +302,8 @@ def _guess(
     fact = run.facts.method(run.tensor_class, name) if sure is not None else None
     if fact is None or sure is None:
         return None
+    if receiver.kind is Kind.INSTANCE and fact.moves:
+        return known_call(run, node, fact, f"{run.tensor_class}.{name}", receiver, given, name)
     assumed = tensor(run, sure)
     if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
         assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))

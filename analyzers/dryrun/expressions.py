@@ -254,7 +254,7 @@ def _comprehension(
         kind = loops.kind_of(run, over, generator.iter, generator.target)
         if kind is LoopKind.FEW or len(over.items or ()) > 4:
             kind = LoopKind.ITEMS if over.items is None else kind
-        loop = Loop(kind, run.span(node), over, comprehension=True)
+        loop = Loop(kind, run.span(node), over, comprehension=True, working=run.working)
         run.loops = (*run.loops, loop)
         assign(run, generator.target, turn_of(over))
         for condition in generator.ifs:
@@ -289,6 +289,8 @@ def _walrus(run: Run, node: ast.NamedExpr) -> Value:
 
 def _inner(run: Run, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
     value = evaluate(run, node.value)
+    if isinstance(node, ast.Await):  # whatever it is that is awaited, it may be the device
+        run.state.order.host_waits()
     return element_of(value) if isinstance(node, ast.Starred) else UNKNOWN
 
 

@@ -74,6 +74,8 @@ def _place_of_type(run: Run, value: Value) -> Device | None:
 def _module(run: Run, node: ast.Call, operand: Value, target: Device, sure: Confidence) -> Value:
     """A network moves in place; the name it was called through is moved too."""
     result = replace(operand, device=target, sure=operand.sure.weaker(sure))
+    if operand.kind is Kind.INSTANCE and operand.ref is None and not operand.type:
+        result = replace(result, kind=Kind.MODULE, type=run.class_of(Kind.MODULE))
     if isinstance(node.func, ast.Attribute):
         name = dotted(node.func.value)
         if name and name in run.state.names:
@@ -91,7 +93,8 @@ def _tensor(
     sure: Confidence,
 ) -> Value:
     dtype = next((d for a in call.arguments if (d := dtype_name(a.value))), "") or operand.dtype
-    if operand.sure is Confidence.POSSIBLE and asynchronous(call):
+    guessed = operand.sure is not Confidence.CERTAIN and operand.made_by is None
+    if guessed and asynchronous(call):
         # Only guessed to be there already; who asks for a copy that does not wait knows better.
         operand = replace(operand, device=Device.UNKNOWN)
     if operand.device is target and target is not Device.UNKNOWN:

@@ -90,9 +90,7 @@ def _augmented(run: Run, node: ast.AugAssign) -> None:
     assign(run, node.target, result)
 
 
-def _augmented_element(
-    run: Run, node: ast.AugAssign, target: ast.Subscript, value: Value
-) -> None:
+def _augmented_element(run: Run, node: ast.AugAssign, target: ast.Subscript, value: Value) -> None:
     base = run.evaluate(target.value)
     index = run.evaluate(target.slice)
     if base.on_gpu:
@@ -161,7 +159,7 @@ def _loop(
             _body(run, node.body)
         run.learning -= 1
         run.state.merge(before)
-    loop = Loop(kind, span, over, runs_work=span in run.working)
+    loop = Loop(kind, span, over, working=run.working)
     entry = run.state.copy()
     with run.inside(loop=loop):
         turn()

@@ -23,9 +23,9 @@ When the indices are new on every turn and made on the host.
 
 from collections.abc import Iterator
 
-from analyzers.finding import Finding, Severity
+from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Timeline
+from analyzers.timeline import Timeline, Wait
 from analyzers.waiting import implicit, remark
 
 BAD = [
@@ -49,6 +49,25 @@ BAD = [
                 order = torch.randperm(1024)
                 batch = data[order]  # <-
                 batch.sum()
+        """
+    ),
+]
+BAD += [
+    # One remark for one index.
+    Bad(
+        """
+        import numpy as np
+        import torch
+
+        def update(model, observations, returns, turns):
+            model, observations, returns = model.cuda(), observations.cuda(), returns.cuda()
+            order = np.arange(4096)
+            for _ in range(turns):
+                np.random.shuffle(order)
+                rows = order[:256]
+                value = model(observations[rows])  # <-
+                loss = (value - returns[rows]).square().mean()
+                loss.backward()
         """
     ),
 ]
@@ -85,13 +104,24 @@ GOOD = [
 
 @rule("GPU111", severity=Severity.INFO, bad=BAD, good=GOOD)
 def host_index_into_cuda_tensor(timeline: Timeline) -> Iterator[Finding]:
+    groups: dict[tuple[str, object], list[tuple[Wait, Confidence]]] = {}
     for wait, sure in implicit(timeline, "GPU111"):
+        key = (_index(timeline, wait), (wait.place.function, wait.place.loops))
+        groups.setdefault(key, []).append((wait, sure))
+    for group in groups.values():  # one remark for each index, wherever it is used
+        first, sure = group[0]
         yield remark(
             timeline,
-            wait,
+            first,
             sure,
             "{what} indexes a GPU tensor by numbers of the host, which are copied over {when}. "
             "The host waits for the copy and for all queued work. "
             "Build the index on the device, once if it stays the same.",
             severity=Severity.INFO,
+            related=tuple(Related(wait.place.span, "the same index") for wait, _ in group[1:]),
         )
+
+
+def _index(timeline: Timeline, wait: Wait) -> str:
+    """The text between the last brackets."""
+    return timeline.text(wait.place.span).rpartition("[")[2]
