@@ -1,0 +1,175 @@
+"""The service's settings: environment variables that start with HOSTSIDE_, or lines of `.env`.
+
+What is missing or broken is named at the start, all of it at once, never at the first webhook.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from bot.errors import ConfigError
+
+PREFIX = "HOSTSIDE_"
+DOTENV = ".env"
+# Read elsewhere, so not mistakes here.
+_ELSEWHERE = frozenset({"DEBUG", "DOCS_URL"})
+_DATABASES = ("sqlite", "postgresql")
+_BROKERS = ("filesystem", "redis", "rediss", "amqp", "amqps")
+
+
+class Settings(BaseSettings):
+    """Everything an operator may set; only the App's identity has no default."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    app_id: int = Field(gt=0)
+    private_key: SecretStr = SecretStr("")
+    private_key_file: Path | None = None
+    webhook_secret: SecretStr = Field(min_length=1)
+    webhook_secret_previous: SecretStr = SecretStr("")  # still accepted while a new one spreads
+    github_api_url: str = "https://api.github.com"
+    github_api_version: str = "2026-03-10"
+    public_url: str = ""
+    data_dir: Path = Path("hostside-data")
+    broker_url: str = ""  # empty: a folder of data_dir
+    database_url: str = ""  # empty: a file of data_dir
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    workers: int = Field(default=0, ge=0, le=64)  # 0: one for each core
+    allowed_bots: Annotated[tuple[int, ...], NoDecode] = ()  # user ids whose commands count
+    job_seconds: float = Field(default=600, ge=5)
+    lease_seconds: float = Field(default=60, ge=1)
+    max_attempts: int = Field(default=6, ge=1)
+    retry_seconds: float = Field(default=10, gt=0)  # before the second attempt; then doubled
+    reap_seconds: float = Field(default=1, gt=0)
+    sweep_seconds: float = Field(default=600, ge=0)  # 0: GitHub is not asked for failed deliveries
+    keep_days: float = Field(default=30, gt=0)
+    write_seconds: float = Field(default=1, ge=0)  # between two writes to GitHub
+    log_level: str = "INFO"
+
+    @field_validator("allowed_bots", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
+
+    @field_validator("github_api_url", "public_url")
+    @classmethod
+    def _web_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and (parts.scheme not in ("http", "https") or not parts.netloc):
+            raise ValueError("should be an address that starts with https://")
+        return value.rstrip("/")
+
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        kind = value.partition(":")[0].partition("+")[0]
+        if value and kind not in _DATABASES:
+            raise ValueError("should start with sqlite:// or postgresql://")
+        if kind == "postgresql":
+            return "postgresql+psycopg:" + value.partition(":")[2]
+        return value
+
+    @field_validator("broker_url")
+    @classmethod
+    def _broker(cls, value: str) -> str:
+        if value and value.partition(":")[0] not in _BROKERS:
+            raise ValueError("should start with redis://, amqp:// or filesystem://")
+        return value
+
+    @field_validator("log_level")
+    @classmethod
+    def _level(cls, value: str) -> str:
+        if value.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise ValueError("should be DEBUG, INFO, WARNING or ERROR")
+        return value.upper()
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Settings:
+        if bool(self.private_key.get_secret_value()) == bool(self.private_key_file):
+            raise ValueError(
+                f"{PREFIX}PRIVATE_KEY or {PREFIX}PRIVATE_KEY_FILE must be set, and not both"
+            )
+        return self
+
+    @property
+    def key(self) -> str:
+        """The App's private key in PEM."""
+        if self.private_key_file is None:
+            # One line is all that some hosts' forms allow.
+            return self.private_key.get_secret_value().replace("\\n", "\n")
+        return self.private_key_file.read_text(encoding="ascii")
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The webhook secrets that count, the newest first."""
+        both = (self.webhook_secret, self.webhook_secret_previous)
+        return tuple(s.get_secret_value().encode() for s in both if s.get_secret_value())
+
+    @property
+    def database(self) -> str:
+        """Where the job table is, as SQLAlchemy wants it."""
+        return self.database_url or f"sqlite:///{(self.data_dir / 'hostside.db').absolute()}"
+
+    @property
+    def broker(self) -> str:
+        """Where the bell hangs, as Celery wants it."""
+        return self.broker_url or "filesystem://"
+
+    @property
+    def concurrency(self) -> int:
+        """How many jobs one worker does at a time."""
+        return self.workers or os.cpu_count() or 1
+
+
+def load_settings(dotenv: str | None = DOTENV) -> Settings:
+    """The settings of this environment; a ConfigError names everything that is wrong."""
+    try:
+        settings = Settings(_env_file=dotenv)  # pyright: ignore[reportCallIssue]  # by environment
+    except ValidationError as problem:
+        raise ConfigError(_complaint(problem)) from None  # its text would show values
+    _readable_key(settings)
+    return settings
+
+
+def unknown_names(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Variables that look like settings and are none: most likely misspelt."""
+    known = {name.upper() for name in Settings.model_fields} | _ELSEWHERE
+    return tuple(
+        sorted(
+            name
+            for name in environment
+            if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known
+        )
+    )
+
+
+def _readable_key(settings: Settings) -> None:
+    name = f"{PREFIX}PRIVATE_KEY" + ("_FILE" if settings.private_key_file else "")
+    try:
+        key = settings.key
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is no text"
+        raise ConfigError(
+            f"{name}: {settings.private_key_file} cannot be read ({reason}); "
+            "download the App's key from its settings page and name that file"
+        ) from None
+    if "PRIVATE KEY-----" not in key:
+        raise ConfigError(f"{name} holds no PEM key; it starts with -----BEGIN … PRIVATE KEY-----")
+
+
+def _complaint(problem: ValidationError) -> str:
+    texts: list[str] = []
+    for error in problem.errors(include_input=False, include_url=False):
+        name = PREFIX + "_".join(str(part) for part in error["loc"]).upper() if error["loc"] else ""
+        what = "is missing" if error["type"] == "missing" else error["msg"]
+        what = what.removeprefix("Value error, ").removeprefix("Input ")
+        texts.append(f"{name} {what}".strip())
+    return f"{'; '.join(texts)}; set it in the environment or in {DOTENV}"
