@@ -87,7 +87,8 @@ def _placed(run: Run, info: FunctionInfo, value: Value) -> Value:
         return value
     if info.roles & {"dataset", "on_cpu"}:
         return replace(value, device=Device.HOST, sure=Confidence.LIKELY)
-    sure = Confidence.POSSIBLE
+    # A file that names a GPU hands its tensors on there; a network's step runs there anyway.
+    sure = run.for_gpu
     if info.roles & {"per_step", "hot"}:
         sure = Confidence.LIKELY
     return replace(value, device=Device.GPU, sure=value.sure.weaker(sure), ident=run.new_ident())
