@@ -195,12 +195,26 @@ class Kernel:
         return frozenset(found)
 
     def _pointers_of(self, node: ast.expr) -> set[str]:
-        """The parameters an address starts from; names computed from them count too."""
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        for assignment in reversed(self._assignments):
-            if names & set(_targets(assignment)):
-                names |= {n.id for n in ast.walk(assignment.value) if isinstance(n, ast.Name)}
-        return {n for n in names & set(self.parameters) if _looks_like_pointer(n, self._ordered)}
+        """The parameter an address starts from: the first operand of its sums."""
+        for _ in range(8):  # names that lead to names
+            while isinstance(node, ast.BinOp):
+                node = node.left
+            if isinstance(node, ast.Call):  # a block pointer, or one that was moved on
+                named = next((k.value for k in node.keywords if k.arg == "base"), None)
+                start = named if named is not None else next(iter(node.args), None)
+                if start is None:
+                    return set()
+                node = start
+                continue
+            if not isinstance(node, ast.Name):
+                return set()
+            if node.id in self.parameters:
+                return {node.id}
+            made = [a.value for a in self._assignments if node.id in _targets(a)]
+            if not made:
+                return set()
+            node = made[0]
+        return set()
 
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -269,21 +283,3 @@ def _is_bare(index: ast.expr, names: frozenset[str]) -> bool:
     return any(isinstance(p, ast.Name) and p.id in names for p in parts) and all(
         isinstance(p, ast.Name | ast.Constant) for p in parts
     )
-
-
-def _looks_like_pointer(name: str, nodes: tuple[ast.AST, ...]) -> bool:
-    """Whether the parameter is the base of an address: alone, or the first operand of a sum."""
-    if any(c.isupper() for c in name) and name.upper() == name and "PTR" not in name:
-        return len(name) <= 2 or "PTR" in name
-    for node in nodes:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left = node.left
-            while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add):
-                left = left.left
-            if isinstance(left, ast.Name) and left.id == name:
-                return True
-        if isinstance(node, ast.Call) and _called(node) in ("load", "store", "atomic_add"):
-            first = node.args[0] if node.args else None
-            if isinstance(first, ast.Name) and first.id == name:
-                return True
-    return False
