@@ -59,7 +59,17 @@ def _attribute(run: Run, target: ast.Attribute, value: Value) -> None:
         known = frame.self_class.attributes
         before = known.get(target.attr)
         stable = replace(value, fresh=False)
-        known[target.attr] = stable if before is None else join(before, stable)
+        known[target.attr] = stable if before is None else _one_attribute(before, stable)
+
+
+def _one_attribute(before: Value, value: Value) -> Value:
+    """What an attribute holds, seen again: the same memory, the same stream."""
+    joined = join(before, value)
+    if before.kind is not value.kind or joined.kind is not before.kind:
+        return joined
+    if before.kind in (Kind.STREAM, Kind.EVENT) and before.type == value.type:
+        return before
+    return replace(joined, ident=before.ident)
 
 
 def _element(run: Run, target: ast.Subscript, value: Value) -> None:

@@ -69,6 +69,9 @@ def _entered_stream(run: Run, stream: Value, expression: ast.expr, node: ast.AST
         stream = Value(Kind.STREAM, type=stream.type, ref=name)
         if path:
             run.state.names[path] = stream
+    library = stream.type.partition(".")[0]
+    if library in run.facts.names.get("waits_on_entry", ()):
+        run.state.order.stream_waits(str(stream.ref), run.stream_for(library))
     if stream.ref and stream.ref != ANY:
         run.entered[stream.ref] = (run.span(expression), run.span(node))
     return stream

@@ -45,7 +45,14 @@ def reads(
 
 
 def writes(
-    run: Run, node: ast.AST, value: Value, operation: Operation, library: str, new: bool
+    run: Run,
+    node: ast.AST,
+    value: Value,
+    operation: Operation,
+    library: str,
+    *,
+    new: bool,
+    allocates: bool = False,
 ) -> None:
     """Device work writes this memory: has everything else that uses it been waited for?"""
     state = run.state
@@ -60,7 +67,9 @@ def writes(
     if new:
         _reuses_lent(run, operation)
     place = run.order
-    state.written[value.ident] = Written(operation, run.span(node), library, place, made_on)
+    state.written[value.ident] = Written(
+        operation, run.span(node), library, place, made_on, allocates
+    )
 
 
 def _ordered(
@@ -79,6 +88,9 @@ def _ordered(
         if not overwrites:
             _lend(run, node, value, first, operation)
         return
+    legacy = _legacy_ordered(run, other, stream)
+    if first.allocates and legacy:
+        return  # nothing ran there that could overlap
     side = other if stream == DEFAULT else stream
     entered = run.entered.get(side)
     event = CrossStream(
@@ -87,8 +99,8 @@ def _ordered(
         producer_span=first.span,
         producer=other,
         consumer=stream,
-        ordered_by_default=_legacy_ordered(run, other, stream),
-        sure=value.sure.weaker(_sure_of(other)).weaker(_sure_of(stream)),
+        ordered_by_default=legacy,
+        sure=_sure(value, first, operation),
         overwrites=overwrites,
         context=entered[1] if entered is not None else None,
         stream=entered[0] if entered is not None else None,
@@ -98,6 +110,12 @@ def _ordered(
     _report(run, event, first.order)
     # Once said is enough: from here on the two count as ordered.
     run.state.order.stream_waits(stream, other)
+
+
+def _sure(value: Value, first: Written, operation: Operation) -> Confidence:
+    both = _sure_of(first.operation.stream).weaker(_sure_of(operation.stream))
+    # Fresh memory may still be in use by work of before, but no kernel has filled it.
+    return Confidence.POSSIBLE if first.allocates else value.sure.weaker(both)
 
 
 def _sure_of(stream: str) -> Confidence:

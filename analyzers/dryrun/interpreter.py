@@ -8,7 +8,7 @@ from dataclasses import replace
 from analyzers.dryrun import functions, relevance
 from analyzers.dryrun.expressions import evaluate
 from analyzers.dryrun.run import Frame, Hints, Run
-from analyzers.dryrun.scan import Scan, scan
+from analyzers.dryrun.scan import FunctionInfo, Scan, scan
 from analyzers.dryrun.state import State
 from analyzers.dryrun.statements import execute
 from analyzers.finding import Confidence, Span
@@ -66,11 +66,21 @@ def _module(run: Run, tree: ast.Module) -> None:
     relevance.mark(run)  # what the constructors put on instances counts too
 
 
+_FIRST = ("__init__", "setup", "build")
+
+
+def _sets_up(run: Run, info: FunctionInfo) -> bool:
+    """A method that makes the buffers which other methods copy from."""
+    words = ("init", "alloc", "create", "setup", "build", "prepare")
+    name = info.name.strip("_")
+    return run.tracks_streams and info.ordering and name.startswith(words)
+
+
 def _constructors(run: Run, found: Scan) -> None:
     """What `__init__` puts on instances is known before any method is walked."""
     with run.silently():
         for info in found.functions.values():
-            if info.name in ("__init__", "setup", "build") and info.owner is not None:
+            if info.owner is not None and (info.name in _FIRST or _sets_up(run, info)):
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():

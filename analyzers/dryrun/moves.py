@@ -251,6 +251,8 @@ def copied_into(run: Run, node: ast.Call, call: Call, destination: Value, source
     """`source` is copied over what `destination` holds."""
     blocking = not asynchronous(call)
     to_gpu, from_gpu = destination.device is Device.GPU, source.device is Device.GPU
+    # Who asks not to wait for page-locked memory has it copied to the device.
+    to_gpu |= destination.device is Device.UNKNOWN and source.pinned is True and not blocking
     if to_gpu and source.on_host and source.kind is Kind.TENSOR:
         copy = Copy(
             call.place, Direction.TO_DEVICE, source, destination, call, blocking, destination

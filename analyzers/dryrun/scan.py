@@ -229,7 +229,7 @@ def _open(
 
 # Words of attributes and keywords that show that a function cares about the order of device work.
 _ORDERING = frozenset(
-    {"non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
+    {"pin_memory", "non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
     | {"current_stream", "default_stream", "Stream", "set_stream", "async_op"}
 )
 _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well

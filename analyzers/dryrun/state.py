@@ -28,6 +28,7 @@ class Written:
     library: str
     order: int = 0  # evaluation order
     made_on: str = ""  # the stream that the memory was allocated on
+    allocates: bool = False  # without filling it
 
 
 @dataclass(frozen=True, slots=True)

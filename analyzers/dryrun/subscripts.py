@@ -61,12 +61,14 @@ def indices(index: Value) -> tuple[Value, ...]:
 def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if index.kind is Kind.TEXT:  # a batch that is a mapping of tensors
         return replace(base, scalar=False, constant=MISSING)
-    host_reads(run, base, node)
     written_as_list = isinstance(node.slice, ast.List | ast.ListComp)
     parts = (index,) if written_as_list else indices(index)
     gathers = False
     for part in parts:
         gathers = _one_index(run, node, base, part) or gathers
+    plain = run.facts.names.get("host_array_class", ("",))[0]
+    if gathers or (base.type == plain and all(p.kind is Kind.NUMBER for p in parts)):
+        host_reads(run, base, node)  # anything else is a view, which reads nothing yet
     numbers = bool(parts) and all(p.kind is Kind.NUMBER for p in parts)
     scalar = base.scalar or (numbers and base.flat)
     single = numbers and (base.flat or len(parts) > 1)  # of a matrix, one index gives a row

@@ -39,8 +39,10 @@ def enqueue(
         state.side_work = True
     operation = state.order.enqueue(name)
     uses.reads(run, node, reads, operation, library)
-    new = (call is not None and call.fact.fresh) or result.ident not in state.written
-    uses.writes(run, node, result, operation, library, new)
+    fresh = call is not None and call.fact.fresh
+    allocates = fresh and call is not None and call.fact.filled == "undefined"
+    new = fresh or result.ident not in state.written
+    uses.writes(run, node, result, operation, library, new=new, allocates=allocates)
 
 
 def library_of(run: Run, call: Call | None, value: Value) -> str:

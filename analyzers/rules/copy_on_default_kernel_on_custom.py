@@ -136,6 +136,9 @@ def copy_on_default_kernel_on_custom(timeline: Timeline) -> Iterator[Finding]:
             continue
         if crossing.foreign(cross):
             continue
+        function = cross.place.function
+        if function is not None and "test" in function.roles:
+            continue
         ordered = cross.ordered_by_default and "PER_THREAD_DEFAULT" not in timeline.source.text
         severity = Severity.INFO if ordered else Severity.ERROR
         message = ORDERED if ordered else RACE

@@ -70,8 +70,8 @@ BAD = [
 
             def send(self, lengths):
                 for slot, length in enumerate(lengths):
-                    self.host[slot] = length  # <-
-                self.device.copy_(self.host, non_blocking=True)
+                    self.host[slot] = length
+                self.device.copy_(self.host, non_blocking=True)  # <-
                 return self.device
         """
     ),
@@ -136,16 +136,31 @@ def pinned_source_overwritten_while_copying(timeline: Timeline) -> Iterator[Find
         function = write.place.function
         if function is not None and "test" in function.roles:
             sure = Confidence.POSSIBLE
-        line = copy.call.span.line
-        when = "at the next call, while" if write.by_next_call else "while"
+        if write.by_next_call:
+            yield _from_call_to_call(timeline, write, sure)
+            continue
         verb = "may still be reading" if sure is Confidence.POSSIBLE else "is still reading"
         yield Finding(
             write.place.span,
-            f"{shown(timeline.text(write.place.span))} refills page-locked memory {when} the "
-            f"asynchronous copy in line {line} {verb} it. The device gets a mix of old and new "
-            "bytes. Wait for an event recorded after the copy, or use one buffer per copy under "
-            "way.",
+            f"{shown(timeline.text(write.place.span))} refills page-locked memory while the "
+            f"asynchronous copy in line {copy.call.span.line} {verb} it. The device gets a mix of "
+            "old and new bytes. Wait for an event recorded after the copy, or use one buffer per "
+            "copy under way.",
             sure,
             Severity.ERROR,
             related=(Related(copy.call.span, "this copy returns before the bytes are read"),),
         )
+
+
+def _from_call_to_call(timeline: Timeline, write: HostWrite, sure: Confidence) -> Finding:
+    copy = write.copy
+    verb = "may still be reading" if sure is Confidence.POSSIBLE else "is still reading"
+    return Finding(
+        copy.call.span,
+        f"{shown(timeline.text(copy.call.span))} {verb} page-locked memory when the next call "
+        f"refills it in line {write.place.span.line}. The device gets a mix of old and new bytes. "
+        "Let the copy wait, wait for its event before refilling, or alternate between two buffers.",
+        sure,
+        Severity.ERROR,
+        related=(Related(write.place.span, "the next call writes here"),),
+    )
