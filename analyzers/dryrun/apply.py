@@ -10,6 +10,7 @@ from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.parameters import batch, from_name, tensor
 from analyzers.dryrun.results import dtype_name, pinned_by, result_of
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import (
     device_of_inputs,
@@ -37,6 +38,8 @@ _EXPLICIT = {"device": Reason.DEVICE, "stream": Reason.STREAM, "event": Reason.E
 def read_property(run: Run, fact: Fact, base: Value, node: ast.Attribute) -> Value:
     """An attribute of a library's object: metadata, a view, a place."""
     if fact.kind == "place" or (fact.gives and _is_place(run, fact.gives)):
+        if base.device is Device.UNKNOWN and base.kind is Kind.MODULE:
+            return from_name(run, node.attr)  # the base class sets it
         return Value(Kind.PLACE, type=fact.gives, device=base.device, sure=base.sure)
     if not fact.metadata and not fact.view and base.device is Device.HOST:
         host_reads(run, base, node)
@@ -260,6 +263,7 @@ def unknown_call(
 ) -> Value:
     """A call of something without facts: a few names speak for themselves."""
     helper_called(run, name)
+    _guess_work(run, receiver, name, given)
     if run.state.to_host:
         for argument in given:
             handed_out(run, argument.value, node)
@@ -283,6 +287,22 @@ def unknown_call(
         return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
     fetched = fetched_from(a.value for a in given)
     return Value(fetched=fetched) if fetched is not None else UNKNOWN
+
+
+def _guess_work(
+    run: Run, receiver: Value | None, name: str, given: tuple[Argument, ...]
+) -> None:
+    """A call of something unknown may run a network: a clock around it deserves a second look."""
+    if not run.tensor_class or run.for_gpu is Confidence.POSSIBLE:
+        return
+    handed = [p for a in given for p in parts(a.value)]
+    runs = name in run.facts.names.get("network_calls", ())
+    network = any(value.kind is Kind.MODULE for value in (*handed, receiver or UNKNOWN))
+    fed = any(value.on_gpu and value.sure is not Confidence.POSSIBLE for value in handed)
+    if runs or network or (fed and "no_grad" in run.contexts):
+        sure = Confidence.LIKELY if runs and (fed or "no_grad" in run.contexts) else Confidence.POSSIBLE
+        run.state.work = Work(run.tick(), None, sure, run.loops)
+        run.mark_work()
 
 
 def _guess(
