@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpu_runner.building import Trees, benches_commit, built
 from gpu_runner.conversation import Conversation
-from gpu_runner.device import Found, find
+from gpu_runner.device import Found, find, with_link
 from gpu_runner.errors import RunnerError
 from gpu_runner.gate import Subject
 from gpu_runner.measure import Bench, measured
@@ -86,6 +86,8 @@ class _Run:
         self.date = datetime.now(UTC).isoformat(timespec="seconds")
         self.repository = Repository(Path(request.repository))
         self.found: Found = find(request.backend, request.gpu)
+        if self.found.backend is Backend.CUDA and self.found.device is not None:
+            self.found = with_link(self.found, self.found.device)
         self.workshop = Workshop(
             interpreter(settings.python),
             choose(request.sandbox, settings.image),
@@ -215,6 +217,7 @@ class _Run:
             self.found.clocks,
             self._tick,
             self.started + request.limits.run_seconds,
+            self.found.device.link if self.found.device else None,
             self._executes({each.benchmark.path for each in subjects}),
         )
 

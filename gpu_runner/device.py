@@ -12,10 +12,11 @@ import importlib
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_runner import link
 from gpu_runner.errors import RunnerError
 from gpu_runner.plain import one_line
 from gpu_runner.records import Backend, Clocks, Device, Link
@@ -59,6 +60,16 @@ def find(asked: Backend, gpu: str | None = None) -> Found:
                 "says why, and --backend cpu measures wall time without one"
             )
     return Found(Backend.CPU, processor())
+
+
+def with_link(found: Found, device: Device) -> Found:
+    """The same with the link's measured rates, which say what times are possible at all."""
+    measured = link.measure(device.identifier)
+    if measured is None:
+        return found
+    known = device.link or Link()
+    whole = replace(measured, generation=known.generation, width=known.width)
+    return replace(found, device=replace(device, link=whole))
 
 
 def _chosen(boards: tuple[Device, ...], gpu: str | None) -> Device | None:

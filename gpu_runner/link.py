@@ -1,6 +1,6 @@
 """What the link between host and device carries, measured with pinned memory by the driver's API.
 
-Run as `python -m gpu_runner.link DEVICE`: a process of its own, so that no CUDA context stays in
+Run as `python -m gpu_runner.link`: a process of its own, so that no CUDA context stays in
 the runner. Prints one JSON object, in GB/s (10⁹ bytes), medians of ten transfers.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,12 +29,18 @@ class LinkError(RunnerError):
     """The driver refused one of the steps."""
 
 
-def measure(device: int = 0) -> Link | None:
+def measure(identifier: str | None = None) -> Link | None:
     """The link's three rates, or None where no CUDA device answers."""
-    line = [sys.executable, "-m", "gpu_runner.link", str(device)]
-    root = Path(__file__).resolve().parents[1]
+    chosen = {} if identifier is None else {"CUDA_VISIBLE_DEVICES": identifier}
     try:
-        done = subprocess.run(line, capture_output=True, timeout=SECONDS, check=True, cwd=root)
+        done = subprocess.run(
+            [sys.executable, "-m", "gpu_runner.link"],
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+            cwd=Path(__file__).resolve().parents[1],
+            env={**os.environ, **chosen},
+        )
         found = json.loads(done.stdout)
         return Link(float(found["h2d"]), float(found["d2h"]), float(found["both"]))
     except (OSError, subprocess.SubprocessError, ValueError, LookupError):
@@ -86,9 +93,9 @@ class _Driver:
         return statistics.median(rates)
 
 
-def main(device: int) -> None:
-    """Measures and prints."""
-    driver = _Driver(device)
+def main() -> None:
+    """Measures the first visible device and prints."""
+    driver = _Driver(0)
     found = {
         "h2d": driver.rate([driver.up]),
         "d2h": driver.rate([driver.down]),
@@ -100,6 +107,6 @@ def main(device: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+        main()
     except (LinkError, OSError) as problem:
         sys.exit(str(problem))

@@ -19,6 +19,7 @@ from gpu_runner.records import (
     Backend,
     Correctness,
     Limits,
+    Link,
     Process,
     Protocol,
     TraceSummary,
@@ -28,7 +29,7 @@ from gpu_runner.repetition import repeated
 from gpu_runner.rounds import TimingPass
 from gpu_runner.stats import log_ratios, order
 from gpu_runner.timing import Aside, Open, Snapshot, Taken, Timing, pace, take
-from gpu_runner.tracing import summarised, trace_once
+from gpu_runner.tracing import least_ns, summarised, trace_once
 
 SAVED = 0.1  # share of the base's time; a smaller saving raises no alarm
 MOVED = 0.5  # share of the time saved that may turn up outside the timed part
@@ -50,6 +51,7 @@ class Bench:
     snapshot: Snapshot
     tick: Tick
     until: float  # on the monotonic clock
+    link: Link | None = None
     executes: Touched | None = None  # None: whatever the benchmark executes, it was asked for
 
 
@@ -274,4 +276,5 @@ def _traced(
         log = f"{found.log}; " if found.log else ""
         log = one_line(f"{log}no trace: {problem}", 2000)
         return replace(found, traces=tuple(traces), log=log)
-    return replace(found, traces=tuple(traces))
+    least = least_ns(traces, bench.link, calls)
+    return replace(found, traces=tuple(traces), least_ns=least)

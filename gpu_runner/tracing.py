@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_runner.conversation import Conversation
 from gpu_runner.gate import Subject
-from gpu_runner.records import Protocol, Round, TraceSummary, Variant
+from gpu_runner.records import Link, Protocol, Round, TraceSummary, Variant
 from gpu_runner.stats import samples_of
 from gpu_runner.timeline import text_timeline, track_of
 from gpu_runner.trace.metrics import DeviceMetrics, device_metrics
@@ -56,6 +56,23 @@ def summary_of(
     taken.update(timeline=drawn[:LONGEST_TIMELINE])
     taken["kernel_copy_overlap_us"] = taken.get("kernel_copy_overlap_us") or 0.0
     return TraceSummary(**taken)
+
+
+def least_ns(traces: Sequence[TraceSummary], link: Link | None, calls: int) -> float | None:
+    """The least time per call that the copies need at the link's measured rates, if known.
+
+    Of all variants the least one: a variant may well copy less than another.
+    """
+    if link is None or not link.h2d_gb_per_s or not link.d2h_gb_per_s or not traces:
+        return None
+    needs = (
+        max(
+            (each.h2d_gb_per_s or 0.0) * each.h2d_busy_us / link.h2d_gb_per_s,
+            (each.d2h_gb_per_s or 0.0) * each.d2h_busy_us / link.d2h_gb_per_s,
+        )
+        for each in traces
+    )
+    return min(needs) * 1000 / calls or None
 
 
 def _ratio(
