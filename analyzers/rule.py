@@ -62,6 +62,7 @@ class Rule:
     good: tuple[str, ...]
     check: Check
     instead_of: frozenset[str] = frozenset()  # rules that say less about the same place
+    gpu: str | None = None  # the GPU that the examples are written for
 
     @property
     def title(self) -> str:
@@ -100,6 +101,7 @@ def rule(
     bad: Iterable[Bad],
     good: Iterable[str],
     instead_of: Iterable[str] = (),
+    gpu: str | None = None,
 ) -> Callable[[Check], Check]:
     """Register the decorated check under `code`; its name is the function's.
 
@@ -120,6 +122,7 @@ def rule(
             good=tuple(textwrap.dedent(text).strip("\n") + "\n" for text in good),
             check=check,
             instead_of=frozenset(instead_of),
+            gpu=gpu,
         )
         return check
 

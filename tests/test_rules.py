@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.engine import Status, analyze
+from analyzers.engine import AnalysisConfig, Status, analyze
 from analyzers.finding import Confidence, Finding, Safety
 from analyzers.proof import apply_edits
 from analyzers.rule import Bad, Rule, all_rules, find_rule
@@ -48,7 +48,7 @@ every_good = pytest.mark.parametrize(
 
 
 def findings_of(rule: Rule, text: str) -> list[Finding]:
-    analysis = analyze("example.py", text)
+    analysis = analyze("example.py", text, AnalysisConfig(gpu=rule.gpu))
     assert analysis.status is Status.ANALYSED, analysis.reason
     return [found for found in analysis.findings if found.rule == rule.code]
 
