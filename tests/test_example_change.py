@@ -22,6 +22,7 @@ EXPECTED = [
     ("train.py", "GPU901", "return np.concatenate(rows)"),
     ("train.py", "GPU102", "torch.cuda.synchronize()"),
     ("train.py", "GPU701", "validation = DataLoader("),
+    ("train.py", "GPU703", "validation = DataLoader("),
     ("prefetch.py", "GPU302", "yield (images - 0.5) / 0.25, labels"),
     ("shading.py", "GPU205", "pixels = cuda.to_device("),
     ("shading.py", "GPU205", "even.append(pixels.copy_to_host()"),

@@ -65,7 +65,12 @@ def main():
     device = torch.device("cuda")
     dataset = LeafFolder(arguments.folder)
     loader = DataLoader(
-        dataset, batch_size=arguments.batch, shuffle=True, num_workers=4, pin_memory=True
+        dataset,
+        batch_size=arguments.batch,
+        shuffle=True,
+        num_workers=4,
+        pin_memory=True,
+        persistent_workers=True,
     )
     model = LeafNet(classes=12).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

@@ -117,7 +117,12 @@ def main():
     device = torch.device("cuda")
     dataset = LeafFolder(arguments.folder)
     loader = DataLoader(
-        dataset, batch_size=arguments.batch, shuffle=True, num_workers=4, pin_memory=True
+        dataset,
+        batch_size=arguments.batch,
+        shuffle=True,
+        num_workers=4,
+        pin_memory=True,
+        persistent_workers=True,
     )
     validation = DataLoader(LeafFolder(arguments.validation), batch_size=256, num_workers=4)
     model = LeafNet(classes=12).to(device)
