@@ -1,0 +1,89 @@
+"""What keeps the job table going: lost jobs come back, hopeless ones are parked, old ones go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from sqlalchemy import and_, delete, func, select, update
+
+from bot.store import RING_PATIENCE, Store, fresh
+from bot.tables import DeliveryRow, JobRow, ReviewRow
+from bot.work import Bell, Parked, State
+
+CRASHED = "its worker died or hung"
+_MOST_BELLS = 200
+
+
+def due(store: Store) -> tuple[Bell, ...]:
+    """Take back expired leases, park the hopeless; the bells that are to be rung now."""
+    now = time.time()
+    with store.engine.begin() as connection:
+        expired = and_(JobRow.state == State.RUNNING, JobRow.lease_until < now)
+        often = JobRow.attempts >= store.terms.max_attempts
+        lost = {"lease": "", "lease_until": 0.0}
+        gone = f"{CRASHED} {store.terms.max_attempts} times"
+        connection.execute(
+            update(JobRow)
+            .where(expired, often)
+            .values(state=State.PARKED, outcome=gone, finished=now, **lost)
+        )
+        connection.execute(
+            update(JobRow).where(expired).values(state=State.QUEUED, ring_at=now, **lost)
+        )
+        wanted = (
+            select(JobRow.id, JobRow.queue, JobRow.rings)
+            .where(JobRow.state == State.QUEUED, JobRow.ring_at <= now)
+            .order_by(JobRow.ring_at)
+            .limit(_MOST_BELLS)
+        )
+        rows = connection.execute(wanted).all()
+        for job, _, rings in rows:
+            later = now + RING_PATIENCE * 2 ** min(rings + 1, 5)
+            again = update(JobRow).where(JobRow.id == job)
+            connection.execute(again.values(ring_at=later, rings=rings + 1))
+    return tuple(Bell(job, queue) for job, queue, _ in rows)
+
+
+def waiting(store: Store) -> tuple[Bell, ...]:
+    """Everything that is queued: what to ring for when the service starts."""
+    wanted = select(JobRow.id, JobRow.queue).where(JobRow.state == State.QUEUED)
+    with store.read() as connection:
+        rows = connection.execute(wanted.order_by(JobRow.id))
+        return tuple(Bell(job, queue) for job, queue in rows)
+
+
+def parked(store: Store) -> tuple[Parked, ...]:
+    """The jobs that were given up, the newest first."""
+    columns = (JobRow.id, JobRow.key, JobRow.outcome, JobRow.attempts)
+    wanted = select(*columns).where(JobRow.state == State.PARKED).order_by(JobRow.id.desc())
+    with store.read() as connection:
+        return tuple(Parked(*row) for row in connection.execute(wanted))
+
+
+def rerun(store: Store, jobs: Iterable[int]) -> tuple[Bell, ...]:
+    """Queue parked jobs again."""
+    again = (
+        update(JobRow)
+        .where(JobRow.id.in_(tuple(jobs)), JobRow.state == State.PARKED)
+        .values(fresh())
+        .returning(JobRow.id, JobRow.queue)
+    )
+    with store.engine.begin() as connection:
+        return tuple(Bell(job, queue) for job, queue in connection.execute(again))
+
+
+def counts(store: Store) -> dict[tuple[str, str], int]:
+    """How many jobs there are of each kind in each state."""
+    wanted = select(JobRow.kind, JobRow.state, func.count()).group_by(JobRow.kind, JobRow.state)
+    with store.read() as connection:
+        return {(kind, state): number for kind, state, number in connection.execute(wanted)}
+
+
+def purge(store: Store, before: float) -> None:
+    """Forget what was finished before this time."""
+    over = JobRow.state.in_((State.DONE, State.DROPPED))
+    with store.engine.begin() as connection:
+        connection.execute(delete(JobRow).where(over, JobRow.finished < before))
+        connection.execute(delete(DeliveryRow).where(DeliveryRow.received < before))
+        connection.execute(delete(ReviewRow).where(ReviewRow.posted < before))
