@@ -211,6 +211,15 @@ def test_mistakes_end_with_one_sentence_and_exit_code_2(
     assert "Traceback" not in problem
 
 
+def test_a_sandbox_that_the_environment_misspells_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.commit(pkg__glue=GLUE)
+    monkeypatch.setenv("HOSTSIDE_SANDBOX", "non")
+    assert main(["bench", "run", "--repo", str(project.folder), "--base", "HEAD"]) == 2
+    assert "HOSTSIDE_SANDBOX must be one of auto, bubblewrap" in capsys.readouterr().err
+
+
 def test_the_doctor_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--format", "json"])
     checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}

@@ -21,6 +21,7 @@ from gpu_runner.tree import Repository
 
 HELP = "compare the speed of two commits, with correctness first"
 FORMATS = ("text", "json", "markdown")
+SANDBOXES = ("auto", "bubblewrap", "container", "none")
 BAD = (Verdict.SLOWER, Verdict.WRONG_RESULT, Verdict.SUSPICIOUS)
 LARGEST_PATCH = 1 << 20
 
@@ -60,7 +61,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmarks-from", choices=("head", "base"), default="head")
     parser.add_argument(
         "--sandbox",
-        choices=("auto", "bubblewrap", "container", "none"),
+        choices=SANDBOXES,
         default=os.environ.get("HOSTSIDE_SANDBOX", "auto"),
         help="none only for a repository whose every author you trust",
     )
@@ -111,6 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> BenchRequest:
+    if arguments.sandbox not in SANDBOXES:  # argparse does not check what the environment says
+        raise UsageError(f"HOSTSIDE_SANDBOX must be one of {', '.join(SANDBOXES)}")
     repository = Repository(arguments.repo)
     head = repository.resolve(arguments.head)
     base = repository.merge_base(repository.resolve(arguments.base), head)
