@@ -155,7 +155,7 @@ def _worth(wait: Wait) -> Confidence:
 def _as_numbers(wait: Wait) -> bool:
     """Whether a copy makes Python numbers, or sits in the innermost of several loops."""
     loops = busy_loops(wait)
-    nested = len(loops) > 1 and loops[-1].kind is LoopKind.ITEMS
+    nested = len(loops) > 2 and loops[-1].kind is LoopKind.ITEMS
     return nested or (wait.call is not None and wait.call.fact.name in _AS_NUMBERS)
 
 

@@ -203,6 +203,8 @@ def _compare(run: Run, node: ast.Compare) -> Value:
     waits.forget_limits(run, known, node)
     if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
         return NUMBER
+    if any(operand.kind is Kind.TEXT for operand in operands):
+        return NUMBER  # what is compared with a text, or may hold one, is no tensor
     if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
         container = operands[-1]
         if container.kind is Kind.TENSOR:

@@ -70,13 +70,20 @@ def _by_use(run: Run, info: FunctionInfo, name: str) -> Value:
     named = from_name(run, name)
     if named.kind not in (Kind.UNKNOWN, Kind.TENSOR):
         return named
-    if run.tensor_class and used & marks:
+    foreign = any(_is_foreign(run, attribute) for attribute in used)
+    if run.tensor_class and used & marks and not foreign:
         return _placed(run, info, tensor(run, Confidence.LIKELY))
     per_step = "per_step" in info.roles and info.owner is not None
-    if named.kind is Kind.TENSOR and run.tensor_class:
+    if named.kind is Kind.TENSOR and run.tensor_class and not foreign:
         sure = Confidence.LIKELY if per_step else Confidence.POSSIBLE
         return _placed(run, info, weaken(named, sure))
     return UNKNOWN
+
+
+def _is_foreign(run: Run, name: str) -> bool:
+    """Whether no tensor of the file's library has an attribute of that name."""
+    fact = run.facts.method(run.tensor_class, name)
+    return fact is None or fact.name.endswith(".*")
 
 
 def _placed(run: Run, info: FunctionInfo, value: Value) -> Value:

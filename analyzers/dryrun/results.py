@@ -18,6 +18,7 @@ from analyzers.dryrun.values import (
     Value,
     element_of,
     place_of,
+    weaken,
 )
 from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
@@ -80,7 +81,10 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
         device, sure = place_of(arguments[0].value)
         return replace(result, device=device, sure=sure) if device is not Device.UNKNOWN else result
     if result.kind is Kind.TENSOR:
-        return _tensor(run, fact, result, receiver, arguments, operands)
+        made = _tensor(run, fact, result, receiver, arguments, operands)
+        # A method that is not known may as well belong to something else than a tensor.
+        guessed = receiver is not None and fact.name.endswith(".*")
+        return weaken(made, Confidence.POSSIBLE) if guessed else made
     if result.kind is Kind.PLACE and fact.name == known.name and arguments:
         device, sure = place_of(arguments[0].value)  # torch.device("cuda")
         return replace(result, device=device, sure=sure)
@@ -187,8 +191,15 @@ def _homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) 
         return all(t.homemade for t in tensors)
     if fact.upload:  # torch.tensor(0), torch.tensor([1, 2])
         data = arguments[0].value if arguments else UNKNOWN
-        return data.kind is Kind.NUMBER or (bool(data.items) and element_of(data).kind is Kind.NUMBER)
+        return _numbers(data)
     return fact.fresh and bool(fact.filled)
+
+
+def _numbers(data: Value) -> bool:
+    """Whether it is a number, or a list that holds nothing else, however deep."""
+    if data.kind is Kind.SEQUENCE and data.items:
+        return all(_numbers(item) for item in data.items)
+    return data.kind is Kind.NUMBER
 
 
 def device_by(

@@ -51,8 +51,6 @@ BAD = [
                 batch.sum()
         """
     ),
-]
-BAD += [
     # One remark for one index.
     Bad(
         """

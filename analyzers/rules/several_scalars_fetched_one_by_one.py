@@ -26,7 +26,7 @@ At the end of an epoch, or where there is nothing for the GPU to do anyway.
 import ast
 from collections.abc import Iterator, Sequence
 
-from analyzers.finding import Edit, Finding, Fix, Related, Safety, Severity
+from analyzers.finding import Confidence, Edit, Finding, Fix, Related, Safety, Severity
 from analyzers.fixes import insert_before, replace_expression
 from analyzers.judging import when
 from analyzers.rule import Bad, rule
@@ -113,6 +113,8 @@ def several_scalars_fetched_one_by_one(timeline: Timeline) -> Iterator[Finding]:
     for group in fetched_together(timeline):
         first = group[0][0]
         sure = sorted((sure for _, sure in group), key=lambda s: s.rank)[1]  # of two at least
+        if not first.place.records_graph:
+            sure = Confidence.POSSIBLE  # an evaluation: its results are wanted at once
         yield Finding(
             first.place.span,
             f"The host fetches {len(group)} scalars from the GPU one by one, {when(first.place)}. "
