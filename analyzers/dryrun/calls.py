@@ -57,6 +57,9 @@ def _in_library(run: Run, name: str) -> Value:
         from analyzers.dryrun.results import instance_of
 
         return instance_of(run, fact)
+    last = name.rpartition(".")[2]
+    if fact is None and last in run.facts.names.get("device", ()):
+        return parameters.from_name(run, last)  # a setting of the project
     return Value(Kind.LIBRARY, ref=name)
 
 

@@ -211,6 +211,8 @@ def _of_class(run: Run, value: Value, node: ast.expr) -> Value | None:
             made = instance_of(run, fact)
             if made.kind is Kind.TENSOR and made.type == run.tensor_class:
                 return tensor(run, Confidence.LIKELY)  # a constructor's place says nothing here
+            if made.kind is Kind.PLACE and made.device is Device.UNKNOWN:
+                return from_name(run, "device")
             if made.kind is Kind.STREAM:
                 return replace(made, ref=f"{GIVEN}{made.ident}")
             return made

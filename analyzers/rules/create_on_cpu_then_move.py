@@ -27,13 +27,15 @@ GPU.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from analyzers.call_edits import replace_expression, with_keywords
 from analyzers.copying import device_keywords
+from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.timeline import Call, Copy, Direction, Heat, Timeline
 
 BAD = [
     Bad(
@@ -101,21 +103,62 @@ GOOD = [
 
 @rule("GPU201", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
+    listed: set[object] = set()  # functions in which a tensor made of a list was remarked on
     for copy in timeline.of(Copy):
         factory = copy.source.made_by
-        if copy.direction is not Direction.TO_DEVICE or not applies(copy.place):
+        if copy.direction is not Direction.TO_DEVICE or _left_alone(copy):
             continue
-        made = isinstance(factory, Call) and factory.fact.fresh
-        if copy.source.homemade and not made and not _kept(timeline, copy):
-            yield _computed_here(timeline, copy)
-        if not isinstance(factory, Call) or not _may_name_its_device(factory):
+        if isinstance(factory, Call) and any(factory.has(word) for word in _ON_PURPOSE):
             continue
-        if any(factory.has(word) for word in _ON_PURPOSE):
+        found = _finding(timeline, copy, factory if isinstance(factory, Call) else None)
+        if found is None:
             continue
+        if isinstance(factory, Call) and factory.fact.upload:
+            if copy.place.function in listed:
+                continue
+            listed.add(copy.place.function)
+        sure = Confidence.POSSIBLE if copy.place.heat is Heat.COLD else found.confidence
+        yield replace(found, confidence=found.confidence.weaker(sure))
+
+
+def _finding(timeline: Timeline, copy: Copy, factory: Call | None) -> Finding | None:
+    if factory is not None and factory.fact.upload:
+        return _made_of_a_list(timeline, copy, factory) if _inline(copy, factory) else None
+    if factory is not None and _may_name_its_device(factory):
         if copy.source.fresh:
-            yield _made_here(timeline, copy, factory)
-        elif _made_elsewhere(copy, factory) and not _kept(timeline, copy):
-            yield _moved_on_every_call(timeline, copy, factory)
+            return _made_here(timeline, copy, factory)
+        if _made_elsewhere(copy, factory) and not _kept(timeline, copy):
+            return _moved_on_every_call(timeline, copy, factory)
+    if copy.source.homemade and not _kept(timeline, copy):
+        return _computed_here(timeline, copy)
+    return None
+
+
+def _left_alone(copy: Copy) -> bool:
+    """Tests, references for the CPU, data sets, and places that hardly ever run."""
+    place = copy.place
+    if place.heat is not Heat.COLD:
+        return not applies(place)
+    function = place.function
+    return function is None or not applies(replace(place, heat=Heat.UNKNOWN))
+
+
+def _inline(copy: Copy, factory: Call) -> bool:
+    return copy.call.receiver_span == factory.span
+
+
+def _made_of_a_list(timeline: Timeline, copy: Copy, factory: Call) -> Finding | None:
+    data = factory.arguments[0].value if factory.arguments else None
+    array = data is None or (data.kind is Kind.TENSOR and data.type != factory.fact.gives)
+    if array or factory.has("device"):
+        return None  # an array has a better way: see GPU206
+    return Finding(
+        copy.place.span,
+        f"{shown(timeline.text(factory.span))} is made in host memory first and copied in a "
+        "second step. That may cost an allocation and a call for each. Name the `device` at once.",
+        Confidence.POSSIBLE,
+        Severity.WARNING,
+    )
 
 
 def _may_name_its_device(factory: Call) -> bool:
@@ -189,8 +232,7 @@ def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Findi
 def _confidence(copy: Copy, factory: Call) -> Confidence:
     # Made in this very expression: there is no other use that could want it on the host, and
     # naming the device at once is right wherever the device is.
-    inline = copy.call.receiver_span == factory.span
-    if not inline:
+    if not _inline(copy, factory):
         return Confidence.LIKELY.weaker(copy.result.sure)
     return Confidence.CERTAIN if copy.result.sure is Confidence.CERTAIN else Confidence.LIKELY
 
