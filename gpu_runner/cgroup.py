@@ -6,6 +6,7 @@ for root. Where neither is possible the sandbox goes without and the report says
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+STALE = 24 * 3600  # seconds; no benchmark process lives that long
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,20 @@ def create(name: str, memory_bytes: int, processes: int) -> ControlGroup | None:
     return None
 
 
+def _sweep(parent: Path) -> None:
+    """Removes groups that a killed runner left behind; those with members refuse to go."""
+    for place in parent.glob("hostside-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - place.stat().st_mtime > STALE:
+                place.rmdir()
+
+
 def _version_2(name: str, memory_bytes: int, processes: int) -> ControlGroup | None:
     if not (ROOT / "cgroup.controllers").exists():
         return None
     own = ROOT / _paths().get("", "").lstrip("/")
     for parent in (own, own.parent):
+        _sweep(parent)
         place = parent / name
         try:
             place.mkdir()
@@ -108,7 +119,9 @@ def _version_1(name: str, memory_bytes: int, processes: int) -> ControlGroup | N
     }
     places: list[Path] = []
     for controller, (key, cap) in caps.items():
-        place = ROOT / controller / paths.get(controller, "/").lstrip("/") / name
+        parent = ROOT / controller / paths.get(controller, "/").lstrip("/")
+        _sweep(parent)
+        place = parent / name
         try:
             place.mkdir()
         except OSError:

@@ -68,7 +68,12 @@ class Session:
         self._arrived = 0
         self._reason: str | None = None
         self._over = False
-        self._start(inner)
+        try:
+            self._start(inner)
+        except BaseException:
+            if self._group is not None:
+                self._group.remove()
+            raise
 
     @property
     def output(self) -> str:
@@ -159,6 +164,10 @@ class Session:
                 cwd="/",
                 env=dict(os.environ) if piped else {"PATH": "/usr/bin:/bin"},
             )
+        except BaseException:
+            os.close(self._to_child)
+            os.close(self._from_child)
+            raise
         finally:
             os.close(inward)
             os.close(outward)

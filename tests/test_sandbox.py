@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 import time
@@ -303,6 +304,37 @@ def test_a_daemon_does_not_outlive_its_parent(isolation: Isolation) -> None:
 
 @boxed
 @pytest.mark.sandbox
+def test_nothing_is_left_when_the_runner_itself_is_killed() -> None:
+    mark = f"orphan-{os.getpid()}"
+    runner = f"""
+import sys
+from pathlib import Path
+from gpu_runner.records import Limits
+from gpu_runner.sandbox import Box, Isolation, Place
+from gpu_runner.session import Session
+python = Place(Path({str(PYTHON)!r}), {str(PYTHON)!r})
+command = [{str(PYTHON / "bin/python3")!r}, "-c", "import time; time.sleep(100); {mark!r}"]
+with Session(Box(Isolation.BUBBLEWRAP, Limits(), (python,)), command) as session:
+    print("started", flush=True)
+    session.wait()
+"""
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", runner], stdout=subprocess.PIPE, cwd=root
+    ) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == b"started\n"
+        time.sleep(1)  # the box is complete
+        assert alive(mark)
+        killed.kill()
+    until = time.monotonic() + 10
+    while alive(mark) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert alive(mark) == []
+
+
+@boxed
+@pytest.mark.sandbox
 def test_a_gigabyte_of_output_is_cut_off_quickly() -> None:
     started = time.monotonic()
     ending = run("""
@@ -351,7 +383,7 @@ def test_links_out_of_the_worktree_lead_nowhere(tmp_path: Path) -> None:
 )
 def test_a_box_that_would_show_too_much_is_refused(path: Path) -> None:
     with pytest.raises(SandboxError, match="would show all of"):
-        box(Place(path, "/source")).command(["true"], capped=True)
+        Session(box(Place(path, "/source")), ["true"])
 
 
 def test_without_any_sandbox_the_run_is_refused_with_the_ways_out(
