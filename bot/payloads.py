@@ -93,7 +93,15 @@ class CheckRun(BaseModel):
     name: str
     head_sha: str
     pull_requests: list[PullNumber] = []
+    external_id: str | None = None
     app: Named | None = None
+
+
+class CheckSuite(BaseModel):
+    """All check runs of one head."""
+
+    head_sha: str
+    pull_requests: list[PullNumber] = []
 
 
 class Action(BaseModel):
@@ -113,6 +121,7 @@ class Payload(BaseModel):
     issue: Issue | None = None
     comment: Comment | None = None
     check_run: CheckRun | None = None
+    check_suite: CheckSuite | None = None
     requested_action: Action | None = None
     repositories_removed: list[Repository] = []
 
@@ -121,6 +130,8 @@ class Payload(BaseModel):
 _PARTS = {
     "pull_request": ("pull_request",),
     "issue_comment": ("issue", "comment"),
+    "pull_request_review_comment": ("pull_request", "comment"),
+    "check_suite": ("check_suite",),
     "check_run": ("check_run", "requested_action"),
     "installation_repositories": ("repositories_removed",),
 }

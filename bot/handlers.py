@@ -1,0 +1,170 @@
+"""What follows from a webhook: the event and its action, as jobs to queue and jobs to drop.
+
+Pure: the payload in, values out. Whether a draft or a label keeps a review away is decided later,
+for the repository's own configuration has a say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from bot.commands import BENCH, command_lines
+from bot.payloads import Payload, PullRequest, User
+from bot.pulls import BENCHMARK_BUTTON, CHECK_NAME
+from bot.work import NOTHING, Drop, JobSpec, Kind, Work
+
+SUPERSEDED = "a newer push took its place"
+CLOSED = "the pull request was closed"
+REMOVED = "the App was removed"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A delivery whose payload is understood."""
+
+    delivery: str
+    name: str
+    payload: Payload
+    allowed_bots: Collection[int] = ()
+
+    @property
+    def installation(self) -> int:
+        """The installation that it is about; 0 when GitHub did not say."""
+        return self.payload.installation.id if self.payload.installation else 0
+
+    @property
+    def repo(self) -> str:
+        """The repository as `owner/name`; empty for events of a whole installation."""
+        return self.payload.repository.full_name if self.payload.repository else ""
+
+
+def work(event: Event) -> Work:
+    """What the event asks for; nothing for events and actions that are not ours."""
+    handler = _HANDLERS.get((event.name, event.payload.action))
+    return handler(event) if handler else NOTHING
+
+
+def review_key(repo: str, number: int, head_sha: str) -> str:
+    """What makes two reviews the same job."""
+    return f"review:{repo}#{number}@{head_sha}"
+
+
+def _review(event: Event) -> Work:
+    pull = event.payload.pull_request
+    if pull is None or not event.repo:
+        return NOTHING
+    job = JobSpec(
+        review_key(event.repo, pull.number, pull.head.sha),
+        Kind.REVIEW,
+        event.repo,
+        pull.number,
+        event.installation,
+        _ends(pull),
+        pull.updated_at,
+    )
+    older = Drop(SUPERSEDED, event.installation, event.repo, pull.number, pull.updated_at)
+    return Work((job,), (older,) if pull.updated_at else ())
+
+
+def _ends(pull: PullRequest) -> dict[str, str]:
+    return {"head_sha": pull.head.sha, "base_sha": pull.base.sha}
+
+
+def _closed(event: Event) -> Work:
+    pull = event.payload.pull_request
+    if pull is None or not event.repo:
+        return NOTHING
+    # A redelivered "closed" must not drop what a later "reopened" queued.
+    until = pull.updated_at
+    return Work(drops=(Drop(CLOSED, event.installation, event.repo, pull.number, until),))
+
+
+def _comment(event: Event) -> Work:
+    payload = event.payload
+    comment, pull = payload.comment, payload.issue or payload.pull_request
+    if comment is None or pull is None or not _listened_to(comment.user, event.allowed_bots):
+        return NOTHING
+    if payload.issue and payload.issue.pull_request is None:
+        return NOTHING
+    lines = command_lines(comment.body or "")
+    if not lines or comment.user is None:
+        return NOTHING
+    on_line = payload.issue is None
+    arguments = {
+        "lines": list(lines),
+        "comment": comment.id,
+        "on_line": on_line,
+        "author": comment.user.login,
+    }
+    key = f"command:{event.repo}:{'line' if on_line else 'talk'}:{comment.id}"
+    return _command(event, key, pull.number, arguments)
+
+
+def _listened_to(user: User | None, allowed_bots: Collection[int]) -> bool:
+    # By number: a name can be taken over by somebody else.
+    return user is not None and (user.type == "User" or user.id in allowed_bots)
+
+
+def _button(event: Event) -> Work:
+    payload = event.payload
+    run, pressed, by = payload.check_run, payload.requested_action, payload.sender
+    if run is None or by is None or pressed is None or pressed.identifier != BENCHMARK_BUTTON:
+        return NOTHING
+    number = _pull_of(run.external_id, [pull.number for pull in run.pull_requests])
+    arguments = {"lines": [f"{BENCH} {run.head_sha}"], "comment": 0, "author": by.login}
+    key = f"button:{event.delivery}"
+    return _command(event, key, number, arguments) if number else NOTHING
+
+
+def _rerun(event: Event) -> Work:
+    run, suite = event.payload.check_run, event.payload.check_suite
+    if run is not None and run.name == CHECK_NAME:
+        numbers = [_pull_of(run.external_id, [pull.number for pull in run.pull_requests])]
+    elif suite is not None:
+        numbers = [pull.number for pull in suite.pull_requests]
+    else:
+        return NOTHING
+    jobs = (
+        JobSpec(f"rerun:{event.delivery}#{n}", Kind.REVIEW, event.repo, n, event.installation, {})
+        for n in numbers
+        if n
+    )
+    return Work(tuple(jobs))
+
+
+def _pull_of(external_id: str | None, listed: list[int]) -> int:
+    """The pull request of a check run: GitHub lists none when the head is in a fork."""
+    known = external_id or ""
+    return int(known) if known.isdecimal() and len(known) < 10 else (listed or [0])[0]
+
+
+def _command(event: Event, key: str, number: int, arguments: Mapping[str, object]) -> Work:
+    job = JobSpec(key, Kind.COMMAND, event.repo, number, event.installation, arguments)
+    return Work((job,)) if event.repo else NOTHING
+
+
+def _uninstalled(event: Event) -> Work:
+    return Work(drops=(Drop(REMOVED, event.installation),))
+
+
+def _fewer_repositories(event: Event) -> Work:
+    gone = event.payload.repositories_removed
+    return Work(drops=tuple(Drop(REMOVED, event.installation, repo.full_name) for repo in gone))
+
+
+_HANDLERS: dict[tuple[str, str], Callable[[Event], Work]] = {
+    ("pull_request", "opened"): _review,
+    ("pull_request", "reopened"): _review,
+    ("pull_request", "synchronize"): _review,
+    ("pull_request", "ready_for_review"): _review,
+    ("pull_request", "closed"): _closed,
+    ("issue_comment", "created"): _comment,
+    ("pull_request_review_comment", "created"): _comment,
+    ("check_run", "requested_action"): _button,
+    ("check_run", "rerequested"): _rerun,
+    ("check_suite", "rerequested"): _rerun,
+    ("installation", "deleted"): _uninstalled,
+    ("installation", "suspend"): _uninstalled,
+    ("installation_repositories", "removed"): _fewer_repositories,
+}

@@ -1,0 +1,138 @@
+"""Celery, and nothing else about it anywhere: a bell that says "look at job N".
+
+A task carries the number of a job and no more: no code, no token, no payload. Whether the job is
+to be done is for the job table to say, so a lost or doubled message does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import celery  # pyright: ignore[reportMissingTypeStubs]
+import celery.signals  # pyright: ignore[reportMissingTypeStubs]
+
+from bot.logs import set_up
+from bot.settings import Settings
+from bot.work import GPU_QUEUE, REVIEW_QUEUE, Bell
+
+Celery: Any = celery.Celery  # it has no types of its own
+signals: Any = celery.signals
+QUEUES = (REVIEW_QUEUE, GPU_QUEUE)
+TASK = "hostside.job"
+POLL_SECONDS = 0.05
+_PATIENCE = 2  # seconds for a broker to take a bell; the reaper rings again
+_GRACE = 30.0  # between the time limit a job can react to and the one that kills it
+
+
+def make_celery(settings: Settings) -> Any:
+    """The Celery application for these settings."""
+    app = Celery("hostside", broker=settings.broker, set_as_current=False)
+    app.conf.update(
+        accept_content=["json"],
+        broker_connection_retry_on_startup=True,
+        broker_transport_options=_transport(settings),
+        task_acks_late=True,
+        task_create_missing_queues=True,
+        task_default_queue=REVIEW_QUEUE,
+        task_ignore_result=True,
+        # The job's lease and its count of attempts do what a redelivery would do endlessly.
+        task_reject_on_worker_lost=False,
+        task_serializer="json",
+        task_soft_time_limit=settings.job_seconds,
+        task_time_limit=settings.job_seconds + _GRACE,
+        task_store_errors_even_if_ignored=False,
+        worker_hijack_root_logger=False,
+        worker_max_tasks_per_child=500,
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=False,
+    )
+    return app
+
+
+def _transport(settings: Settings) -> dict[str, Any]:
+    kind = settings.broker.partition(":")[0]
+    if kind == "filesystem":
+        folder = settings.data_dir.absolute() / "bell"
+        for name in ("messages", "control"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        return {
+            "data_folder_in": str(folder / "messages"),
+            "data_folder_out": str(folder / "messages"),
+            "control_folder": str(folder / "control"),
+            "polling_interval": POLL_SECONDS,
+        }
+    if kind.startswith("redis"):
+        return {
+            # Longer than the longest task, or Redis gives it to a second worker meanwhile.
+            "visibility_timeout": settings.job_seconds + 2 * _GRACE,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "socket_connect_timeout": _PATIENCE,
+            "socket_timeout": 2 * _PATIENCE,
+        }
+    return {"connect_timeout": _PATIENCE, "confirm_publish": True}
+
+
+def bell(settings: Settings) -> Callable[[Bell], None]:
+    """Something that rings for a job; it raises when the broker is away."""
+    app = make_celery(settings)
+
+    def ring(which: Bell) -> None:
+        app.send_task(TASK, args=[which.job], queue=which.queue, retry=False)
+
+    return ring
+
+
+def work_off(settings: Settings, queues: str, concurrency: int, do: Callable[[int], None]) -> int:
+    """Answer bells until told to stop; `do` gets the number of each job in a child process."""
+    app = make_celery(settings)
+
+    @app.task(name=TASK)
+    def job(number: int) -> None:  # pyright: ignore[reportUnusedFunction]  # registered by name
+        do(number)
+
+    @signals.setup_logging.connect(weak=False)
+    def lines(**_: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        set_up(settings.log_level)
+
+    signals.worker_process_init.connect(_child, weak=False)
+    if settings.broker.startswith("filesystem"):
+        # Messages in hand are moved to the temporary folder: on the same disk that is atomic.
+        scratch = settings.data_dir.absolute() / "bell" / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        os.environ["TMPDIR"] = str(scratch)
+    app.worker_main(
+        [
+            "worker", f"--queues={queues}", f"--concurrency={concurrency}", "--pool=prefork",
+            "--without-gossip", "--without-mingle", "--without-heartbeat",
+            f"--loglevel={settings.log_level}",
+        ]
+    )  # fmt: skip
+    return 0
+
+
+def _child(**_: Any) -> None:
+    """Let a pool process have children of its own, and die with its parent."""
+    import multiprocessing
+
+    # Celery's pool counts as a daemon, and daemons may have no children; analysis needs them.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    die_with_parent()
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent ends, however that happens."""
+    import ctypes
+    import signal
+    import sys
+
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def is_local(settings: Settings) -> bool:
+    """Whether the broker is a folder of this machine."""
+    return settings.broker.startswith("filesystem")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import service_events as events
+
+from bot.handlers import CLOSED, REMOVED, SUPERSEDED, Event, work
+from bot.payloads import parse
+from bot.work import NOTHING, Drop, Kind, Work
+
+
+def worked(name: str, body: dict[str, Any], allowed_bots: tuple[int, ...] = ()) -> Work:
+    return work(Event("d-1", name, parse(name, json.dumps(body).encode()), allowed_bots))
+
+
+@pytest.mark.parametrize("action", ["opened", "reopened", "synchronize", "ready_for_review"])
+def test_a_head_to_review_is_one_job_that_replaces_older_ones(action: str) -> None:
+    found = worked("pull_request", events.pull_request(action))
+    (job,) = found.jobs
+    assert (job.key, job.kind, job.number, job.installation) == (
+        f"review:acme/train#1@{events.HEAD}",
+        Kind.REVIEW,
+        1,
+        5,
+    )
+    assert dict(job.arguments) == {"head_sha": events.HEAD, "base_sha": events.BASE}
+    assert found.drops == (Drop(SUPERSEDED, 5, "acme/train", 1, "2026-01-01T00:00:01Z"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        pytest.param("pull_request", events.pull_request("labeled"), id="another action"),
+        pytest.param("star", events.pull_request("created"), id="another event"),
+        pytest.param("check_run", events.check_run("completed"), id="a check that ended"),
+        pytest.param(
+            "check_run", events.check_run("requested_action", "other"), id="another App's button"
+        ),
+        pytest.param(
+            "check_run", events.check_run("rerequested", name="lint"), id="another App's check"
+        ),
+        pytest.param("issue_comment", events.issue_comment("nice!"), id="no command"),
+        pytest.param(
+            "issue_comment", events.issue_comment("/hostside review", "edited"), id="an edit"
+        ),
+        pytest.param(
+            "issue_comment",
+            events.issue_comment("/hostside review", on_pull=False),
+            id="a comment of an issue",
+        ),
+        pytest.param(
+            "issue_comment",
+            events.issue_comment("/hostside review", user=events.ROBOT),
+            id="a bot",
+        ),
+    ],
+)
+def test_what_is_not_ours_asks_for_nothing(name: str, body: dict[str, Any]) -> None:
+    assert worked(name, body) == NOTHING
+
+
+def test_a_listed_bot_is_heard() -> None:
+    body = events.issue_comment("/hostside review", user=events.ROBOT)
+    assert len(worked("issue_comment", body, (22,)).jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "on_line"),
+    [
+        ("issue_comment", events.issue_comment("Hm.\n/hostside review\n/x"), False),
+        ("pull_request_review_comment", events.line_comment("/hostside review"), True),
+    ],
+    ids=["in the conversation", "in a thread"],
+)
+def test_a_comment_with_commands_is_one_job_that_holds_nothing_else_of_it(
+    name: str, body: dict[str, Any], on_line: bool
+) -> None:
+    (job,) = worked(name, body).jobs
+    assert job.kind is Kind.COMMAND
+    assert job.arguments["lines"] == ["/hostside review"]
+    assert job.arguments["author"] == "ada"
+    assert job.arguments["on_line"] is on_line
+    assert "Hm" not in job.text
+
+
+@pytest.mark.parametrize(
+    ("changed", "number"),
+    [
+        pytest.param({}, 1, id="listed"),
+        pytest.param({"pull_requests": [], "external_id": "7"}, 7, id="head in a fork"),
+    ],
+)
+def test_the_button_is_the_command_at_the_checked_commit(
+    changed: dict[str, Any], number: int
+) -> None:
+    (job,) = worked("check_run", events.check_run("requested_action", **changed)).jobs
+    assert job.number == number
+    assert job.arguments["lines"] == [f"/gpu-bench {events.HEAD}"]
+
+
+def test_a_check_asked_for_again_is_a_review_of_its_own() -> None:
+    (job,) = worked("check_run", events.check_run("rerequested")).jobs
+    assert (job.kind, job.number, job.key) == (Kind.REVIEW, 1, "rerun:d-1#1")
+
+
+def test_a_suite_asked_for_again_reviews_each_of_its_pull_requests() -> None:
+    suite = {"head_sha": events.HEAD, "pull_requests": [{"number": 1}, {"number": 2}]}
+    body = events.check_run("rerequested") | {"check_suite": suite}
+    assert [job.number for job in worked("check_suite", body).jobs] == [1, 2]
+
+
+def test_what_is_closed_or_removed_is_not_worked_on() -> None:
+    closed = worked("pull_request", events.pull_request("closed"))
+    assert closed.drops == (Drop(CLOSED, 5, "acme/train", 1, "2026-01-01T00:00:01Z"),)
+    installation = {"action": "deleted", "installation": {"id": 5}, "sender": events.ADA}
+    assert worked("installation", installation).drops == (Drop(REMOVED, 5),)
+    fewer = installation | {"action": "removed", "repositories_removed": [events.REPO]}
+    assert worked("installation_repositories", fewer).drops == (Drop(REMOVED, 5, "acme/train"),)
