@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analyzers.dryrun import accumulate, iteration, launches, moves, waits
 from analyzers.dryrun.contexts import context
+from analyzers.dryrun.hazards import MADE
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.streams import ANY
@@ -26,6 +27,8 @@ def _new_stream(run: Run, call: Call, result: Value) -> Value:
     asks = call.argument(call.fact.async_by) if call.fact.async_by else None
     if asks is not None and asks.value.constant is True:
         run.blocking_streams.discard(name_of(result))
+    if run.depth and not run.blocking_streams & {name_of(result)}:
+        result = replace(result, ref=f"{MADE}{result.ident}")
     return replace(result, ref=ANY) if call.fact.effect == "handoff" else result
 
 

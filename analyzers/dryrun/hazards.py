@@ -16,6 +16,7 @@ from analyzers.timeline import CrossStream, HostRead, HostWrite, Place, Unrecord
 # Streams whose names start so were handed in: a caller may pass the current one.
 GIVEN = "given "
 MAYBE = "maybe "
+MADE = "made "  # by a function that may hand out the same one again
 
 
 def parts(value: Value) -> Iterator[Value]:
@@ -113,7 +114,10 @@ def _ordered(
 
 
 def _sure(value: Value, first: Written, operation: Operation) -> Confidence:
-    both = _sure_of(first.operation.stream).weaker(_sure_of(operation.stream))
+    streams = (first.operation.stream, operation.stream)
+    both = _sure_of(streams[0]).weaker(_sure_of(streams[1]))
+    if DEFAULT not in streams and any(stream.startswith(MADE) for stream in streams):
+        return Confidence.POSSIBLE
     # Fresh memory may still be in use by work of before, but no kernel has filled it.
     return Confidence.POSSIBLE if first.allocates else value.sure.weaker(both)
 

@@ -155,9 +155,11 @@ GOOD = [
 @rule("GPU401", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def gpu_timing_without_sync(timeline: Timeline) -> Iterator[Finding]:
     for elapsed in timeline.of(Elapsed):
-        sure = _confidence(elapsed)
-        if sure is None:
+        sure, named = _confidence(elapsed), timeline.text(elapsed.place.statement)[:400]
+        if sure is None or _HOST_ONLY.search(named):
             continue
+        if _ELSE.search(named) or "torch_xla" in timeline.imports:
+            sure = Confidence.POSSIBLE
         work = elapsed.work
         what = shown(timeline.text(work.span)) if work is not None else "device work"
         verb = "may only have" if sure is Confidence.POSSIBLE else "has only"
@@ -185,7 +187,18 @@ def _confidence(elapsed: Elapsed) -> Confidence | None:
         return None if kinds or (carried and not elapsed.drained) else Confidence.POSSIBLE
     if LoopKind.DATA in kinds or (carried and not elapsed.drained):
         return Confidence.POSSIBLE  # the sum over many steps is nearly right
+    if elapsed.work is not None and elapsed.work.fact.moves and not kinds:
+        return Confidence.POSSIBLE  # perhaps it is the loading that is timed
     return elapsed.sure.weaker(Confidence.LIKELY)
+
+
+# What a name says that times something else than the device, or so much that a step is nothing.
+_ELSE = re.compile(
+    r"data|load|compil|warm|host|launch|enqueue|dispatch|cpu|import|build|export|total|overall"
+    r"|train_?(ing_?)?time|epoch|sav(e|ing)\b|wall",
+    re.IGNORECASE,
+)
+_HOST_ONLY = re.compile(r"host|launch|enqueue|dispatch|cpu|overhead", re.IGNORECASE)
 
 
 def _carried(elapsed: Elapsed) -> bool:

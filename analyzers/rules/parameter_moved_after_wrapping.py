@@ -135,13 +135,15 @@ def parameter_moved_after_wrapping(timeline: Timeline) -> Iterator[Finding]:
         wrapped = made.fact.effect == "parameter"
         if not (wrapped or _asks_for_gradient(made)) or _goes_to_host(call):
             continue
+        sure = _confidence(call, wrapped)
+        end = "may never be trained" if sure is Confidence.POSSIBLE else "is never trained"
         what = "parameter" if wrapped else "tensor with `requires_grad`"
         yield Finding(
             call.span,
             f"{shown(timeline.text(call.span))} keeps the result of the move and not the {what} "
-            "itself. It is no leaf: no optimizer finds it and its `.grad` stays empty, so it is "
-            "never trained. Move the data first, then wrap it.",
-            _confidence(call, wrapped),
+            f"itself. It is no leaf: no optimizer finds it and its `.grad` stays empty, so it {end}. "
+            "Move the data first, then wrap it.",
+            sure,
             Severity.ERROR,
             fix=_fix(timeline, call, made, wrapped),
         )
@@ -169,7 +171,9 @@ def _confidence(call: Call, wrapped: bool) -> Confidence:
     function = call.place.function
     if function is not None and "test" in function.roles:
         return Confidence.POSSIBLE
-    return Confidence.CERTAIN if wrapped and call.fact.moves == "gpu" else Confidence.LIKELY
+    if not wrapped or not call.place.records_graph:
+        return Confidence.POSSIBLE  # perhaps only the moved value is wanted
+    return Confidence.CERTAIN if call.fact.moves == "gpu" else Confidence.LIKELY
 
 
 def _fix(timeline: Timeline, call: Call, made: Call, wrapped: bool) -> Fix | None:
