@@ -125,14 +125,17 @@ def outer_loops(timeline: Timeline) -> frozenset[Span]:
 def confidence(wait: Wait) -> Confidence | None:
     """How sure it is that an implicit wait costs something; None for silence."""
     on_device, often = device_confidence(wait.value), repeated_confidence(wait.place)
-    if on_device is None or often is None or measured(wait.place):
+    if on_device is None or often is None:
         return None
+    if wait.reason is Reason.COPY and wait.value.scalar and not measured(wait.place):
+        return on_device.weaker(often).weaker(_worth(wait))  # one number, however it is fetched
     if wait.place.heat is Heat.UNKNOWN and on_device is Confidence.POSSIBLE:
         # Neither where the value lives nor how often this runs is known.
         return Confidence.POSSIBLE if wait.reason in _WORTH_A_GUESS else None
     if wait.place.heat is Heat.UNKNOWN and wait.reason in _ONCE_IS_FINE:
         return None
-    return on_device.weaker(often).weaker(_worth(wait))
+    sure = on_device.weaker(often).weaker(_worth(wait))
+    return Confidence.POSSIBLE if measured(wait.place) else sure  # a clock may want the wait
 
 
 def _worth(wait: Wait) -> Confidence:

@@ -191,6 +191,16 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
                     return  # one wait covers all operands
 
 
+def _numbers(run: Run, node: ast.Call, call: Call) -> None:
+    """A factory needs its sizes and bounds as numbers of the host."""
+    if call.fact.default_device == "inputs":
+        return  # made like another tensor
+    for argument in call.arguments:
+        if argument.value.on_gpu and argument.name not in ("out", "generator", "device"):
+            waits.wait(run, Reason.SCALAR, argument.value, node, call)
+            return
+
+
 def _asks(argument: Argument | None) -> bool:
     """Whether the argument is True or a tensor, as far as is known."""
     if argument is None:
@@ -285,13 +295,32 @@ def unknown_call(
         return Value(dtype=dtype_name(given[0].value))
     if receiver is None and name[:1].isupper() and not name.isupper():
         return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
-    fetched = fetched_from(a.value for a in given)
-    return Value(fetched=fetched) if fetched is not None else UNKNOWN
+    return _passed_through(run, receiver, given)
 
 
-def _guess_work(
-    run: Run, receiver: Value | None, name: str, given: tuple[Argument, ...]
-) -> None:
+def _passed_through(run: Run, receiver: Value | None, given: tuple[Argument, ...]) -> Value:
+    """What code that is not known makes of data whose history is."""
+    values = [a.value for a in given]
+    fetched = fetched_from(values)
+    if fetched is not None:
+        return Value(fetched=fetched)
+    tensors = [value for value in values if value.kind is Kind.TENSOR]
+    if receiver is not None or not tensors or not all(tensor.homemade for tensor in tensors):
+        return UNKNOWN
+    if any(value not in tensors and not value.known for value in values):
+        return UNKNOWN
+    return replace(
+        tensors[0],
+        ident=run.new_ident(),
+        sure=Confidence.POSSIBLE,
+        scalar=False,
+        fresh=False,
+        filled="",
+        made_by=None,
+    )
+
+
+def _guess_work(run: Run, receiver: Value | None, name: str, given: tuple[Argument, ...]) -> None:
     """A call of something unknown may run a network: a clock around it deserves a second look."""
     if not run.tensor_class or run.for_gpu is Confidence.POSSIBLE:
         return
@@ -300,7 +329,11 @@ def _guess_work(
     network = any(value.kind is Kind.MODULE for value in (*handed, receiver or UNKNOWN))
     fed = any(value.on_gpu and value.sure is not Confidence.POSSIBLE for value in handed)
     if runs or network or (fed and "no_grad" in run.contexts):
-        sure = Confidence.LIKELY if runs and (fed or "no_grad" in run.contexts) else Confidence.POSSIBLE
+        sure = (
+            Confidence.LIKELY
+            if runs and (fed or "no_grad" in run.contexts)
+            else Confidence.POSSIBLE
+        )
         run.state.work = Work(run.tick(), None, sure, run.loops)
         run.mark_work()
 
@@ -314,6 +347,8 @@ def _guess(
     names = run.facts.names
     if name in names.get("host_array_methods", ()):
         return _on_host_array(run, node, name, given)
+    if name in names.get("fetch_methods", ()) and not given:
+        return _fetched(run, node, name)
     if not run.tensor_class:
         return None
     sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
@@ -328,6 +363,18 @@ def _guess(
     if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
         assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
     return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
+
+
+def _fetched(run: Run, node: ast.Call, name: str) -> Value | None:
+    """`x.get()` of something unknown: a copy to the host only if its data goes back later."""
+    for module, cls in run.facts.tensor_classes:
+        fact = run.facts.table.find(f"{cls}.{name}")
+        if module in run.imports and fact is not None and fact.moves == "host":
+            source = Value(Kind.TENSOR, cls, Device.GPU, Confidence.POSSIBLE)
+            with run.silently():
+                result = known_call(run, node, fact, fact.name, source, (), name)
+            return Value(fetched=result.fetched)
+    return None
 
 
 def _on_host_array(

@@ -30,9 +30,18 @@ def _classify(run: Run, test: ast.expr) -> Guard:
         return Guard.RANK
     if _matches(words, names.get("available", ())):
         return Guard.AVAILABLE
-    if _is_none_test(test):
+    if _is_none_test(test) and not _asks_for_argument(run, test):
         return Guard.ONCE
     return Guard.OTHER
+
+
+def _asks_for_argument(run: Run, test: ast.expr) -> bool:
+    """`size is None` of a parameter: whether it was given, which says nothing of how often."""
+    info = run.frame.info
+    name = test.left if isinstance(test, ast.Compare) else None
+    if info is None or not isinstance(name, ast.Name):
+        return False
+    return any(parameter.arg == name.id for parameter in info.parameters)
 
 
 def _is_none_test(test: ast.expr) -> bool:
