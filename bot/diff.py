@@ -83,6 +83,7 @@ class ChangedFile:
     base: bytes | None = None  # None when new or not read
     old_path: str = ""  # when renamed
     unread: str = ""  # why its text is not here although it exists at head
+    shown: bool = True  # False: GitHub shows no diff of it, so that no line can be commented on
 
     @property
     def added(self) -> frozenset[int]:
@@ -98,7 +99,7 @@ class ChangedFile:
 
 def locate(file: ChangedFile, span: Span) -> Placement:
     """Where a finding with this span can be shown."""
-    if file.hunk_holding(span.line, span.end_line):
+    if file.shown and file.hunk_holding(span.line, span.end_line):
         return Placement.INLINE
     return Placement.FILE if file.hunks else Placement.SUMMARY
 

@@ -40,6 +40,7 @@ class Checkout:
 
     root: Path
     bare: bool = False
+    environment: tuple[tuple[str, str], ...] = ()  # what git is told besides
 
     def run(self, *arguments: str, data: bytes | None = None) -> bytes:
         """Git's output; raises UsageError with git's last line when it fails."""
@@ -75,7 +76,7 @@ class Checkout:
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_LITERAL_PATHSPECS": "1",
         }
-        return kept | fixed
+        return kept | fixed | dict(self.environment)
 
     def commit(self, revision: str) -> str:
         """The commit's name; a revision nobody knows is a usage error."""

@@ -2,6 +2,8 @@
 
 GitHubError            one sentence; not worth trying again
 ├── TryAgainError      worth trying again, not before `after` seconds
+│   ├── LimitedError   refused for the rate of our requests: nothing was done
+│   └── UnsureError    no answer, or a broken one: it may have been done all the same
 ├── GoneError          the pull request, repository or installation is no longer there for us
 ├── SupersededError    the pull request moved on or was closed while we worked
 └── DeniedError        a permission is missing, which an owner can grant
@@ -26,6 +28,14 @@ class TryAgainError(GitHubError):
     def __init__(self, message: str, status: int = 0, after: float = 0) -> None:
         super().__init__(message, status)
         self.after = after
+
+
+class LimitedError(TryAgainError):
+    """GitHub refused the request for our rate; `after` 0 when it named no time."""
+
+
+class UnsureError(TryAgainError):
+    """The request was sent, and whether GitHub carried it out is not known."""
 
 
 class GoneError(GitHubError):

@@ -1,0 +1,111 @@
+"""One repository's pull requests, read and written: `bot.pulls.PullClient` over the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from bot.config import Reader
+from bot.diff import ChangedFile
+from bot.errors import ConfigError
+from bot.github_calls import Calls
+from bot.github_checks import Checks
+from bot.github_errors import SupersededError
+from bot.github_files import Files
+from bot.github_git import GitFetch
+from bot.github_posts import Posts
+from bot.github_said import Said
+from bot.github_shapes import PullRequest
+from bot.pulls import Earlier, Plan, Posted, Pull, PullRef
+
+
+class Client:
+    """What `bot.github.connect` gives."""
+
+    def __init__(self, calls: Calls, token: Callable[[], str], app_id: int = 0) -> None:
+        self._calls = calls
+        self._files = Files(calls, GitFetch(calls, token))
+        self._said = Said(calls, app_id)
+        self._posts = Posts(calls, self._said)
+        self._checks = Checks(calls, app_id)
+
+    def pull(self, ref: PullRef) -> Pull:
+        """The pull request now; its `ref` has the present head and base."""
+        found = self._calls.get(f"repos/{ref.full_name}/pulls/{ref.number}").read(PullRequest)
+        head, base = found.head, found.base
+        here, there = (end.repo.full_name if end.repo else "" for end in (base, head))
+        now = replace(ref.at(head.sha, base.sha), from_fork=(there or here).lower() != here.lower())
+        if head.repo is None:  # its fork was deleted
+            now = replace(now, from_fork=True)
+        return Pull(
+            ref=now,
+            title=found.title,
+            author=found.user.login if found.user else "",
+            open=found.state == "open",
+            draft=found.draft,
+            labels=tuple(label.name for label in found.labels),
+            base_branch=base.ref,
+            head_branch=head.ref,
+            files=found.changed_files,
+            clone_url=base.repo.clone_url if base.repo else "",
+        )
+
+    def changed_files(self, ref: PullRef) -> tuple[ChangedFile, ...]:
+        """What the pull request changes at `ref.head_sha`."""
+        pull = self._current(ref)
+        return self._files.changed(replace(pull, ref=ref))
+
+    def _current(self, ref: PullRef) -> Pull:
+        """The pull request, if it still is open and at this head."""
+        pull = self.pull(ref)
+        if not pull.open:
+            raise SupersededError(f"{ref} was closed meanwhile")
+        if pull.ref.head_sha != ref.head_sha:
+            raise SupersededError(
+                f"{ref} moved from {ref.head_sha[:12]} to {pull.ref.head_sha[:12]} meanwhile"
+            )
+        return pull
+
+    def reader(self, ref: PullRef) -> Reader:
+        """Reads files of the base commit, for `bot.config.load`."""
+        return partial(self._read, ref)
+
+    def _read(self, ref: PullRef, path: str) -> str | None:
+        data = self._files.optional_text(ref, path, ref.base_sha)
+        try:
+            return None if data is None else data.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise ConfigError(f"{path} at {ref.base_sha[:12]} is not UTF-8 text") from problem
+
+    def earlier(self, ref: PullRef) -> Earlier:
+        """What we said on it before."""
+        return self._said.earlier(ref)
+
+    def post(self, ref: PullRef, plan: Plan) -> Posted:
+        """Carry out the plan; safe to call again after a failure at any point."""
+        self._current(ref)
+        posted = self._posts.post(ref, plan)
+        if plan.check is not None:
+            posted = replace(posted, check=self._checks.finish(ref, plan.check))
+        return posted
+
+    def start_check(self, ref: PullRef) -> int:
+        """Show the check as in progress; its id."""
+        return self._checks.start(ref)
+
+    def reply(self, ref: PullRef, body: str, key: str) -> int:
+        """Write into the conversation, once for each `key`; the comment's id."""
+        return self._posts.reply(ref, body, key)
+
+    def react(self, ref: PullRef, comment: int, content: str, on_line: bool = False) -> None:
+        """Put a reaction (`eyes`, `+1`, `confused`) on a comment."""
+        self._posts.react(ref, comment, content, on_line)
+
+    def permission(self, ref: PullRef, login: str) -> str:
+        """What the person may do here: admin, write, read or none."""
+        return self._said.permission(ref, login)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._calls.close()
