@@ -24,6 +24,7 @@ FORMATS = ("text", "json", "markdown")
 SANDBOXES = ("auto", "bubblewrap", "container", "none")
 BAD = (Verdict.SLOWER, Verdict.WRONG_RESULT, Verdict.SUSPICIOUS)
 LARGEST_PATCH = 1 << 20
+LONGEST = 10  # times the asked-for seconds that a process may take on a busy machine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +145,7 @@ def _protocol(arguments: argparse.Namespace) -> Protocol:
         rounds=rounds,
         most_rounds=max(rounds, default.most_rounds) if arguments.rounds is None else rounds,
         seconds=arguments.seconds,
-        longest_seconds=max(default.longest_seconds, arguments.seconds),
+        longest_seconds=max(1.0, arguments.seconds * LONGEST),
         warm_up_seconds=min(default.warm_up_seconds, arguments.seconds),
         relevant_effect=arguments.relevant / 100,
     )
