@@ -316,6 +316,14 @@ class SizedIndex(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyElapsed(Event):
+    """The time of an event is asked for while it is still queued."""
+
+    call: Call
+    event: Span | None  # the expression that gives the later event
+
+
+@dataclass(frozen=True, slots=True)
 class Elapsed(Event):
     """A duration is computed from two clock readings around device work."""
 

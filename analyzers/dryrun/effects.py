@@ -14,7 +14,7 @@ from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, library_of, parts
-from analyzers.timeline import Call
+from analyzers.timeline import Call, EarlyElapsed
 
 # Effects whose call does not read the data of its operands.
 KEEPS_ALIVE = frozenset(
@@ -172,6 +172,24 @@ def _record_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value
     return NONE
 
 
+def _elapsed(run: Run, node: ast.Call, call: Call, result: Value) -> None:
+    """The time between two events: both must have happened."""
+    given = [(a.value, a.span) for a in call.arguments]
+    if call.receiver is not None:
+        given.append((call.receiver, call.receiver_span or call.span))
+    state = run.state
+    queued = [
+        (operation.tick, span)
+        for value, span in given
+        if value.kind is Kind.EVENT
+        and (operation := state.recorded.get(value.ident)) is not None
+        and operation.stream != ANY
+        and not state.order.done(operation)
+    ]
+    if queued and not call.fact.waits:
+        run.emit(EarlyElapsed(call.place, call, max(queued)[1]))
+
+
 def _backward(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
     loss = call.receiver if call.receiver is not None else _first(call)
     target = loss if loss.device is Device.GPU else run.loss_value()
@@ -237,6 +255,7 @@ _EFFECTS: dict[str, Effect] = {
     "default_stream": _current_stream,
     "device_guard": _context,
     "dimension": iteration.dimension,
+    "elapsed": _elapsed,
     "enumerate": iteration.enumerated,
     "eval_mode": _mode,
     "event_record": _record,
