@@ -168,3 +168,4 @@ _HANDLERS: dict[tuple[str, str], Callable[[Event], Work]] = {
     ("installation", "suspend"): _uninstalled,
     ("installation_repositories", "removed"): _fewer_repositories,
 }
+EVENTS = frozenset(name for name, _ in _HANDLERS) | {"ping"}

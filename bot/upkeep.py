@@ -87,3 +87,16 @@ def purge(store: Store, before: float) -> None:
         connection.execute(delete(JobRow).where(over, JobRow.finished < before))
         connection.execute(delete(DeliveryRow).where(DeliveryRow.received < before))
         connection.execute(delete(ReviewRow).where(ReviewRow.posted < before))
+
+
+def oldest_queued(store: Store) -> float:
+    """When the job was created that has waited longest; 0 when none waits."""
+    wanted = select(func.min(JobRow.created)).where(JobRow.state == State.QUEUED)
+    with store.read() as connection:
+        return connection.execute(wanted).scalar() or 0.0
+
+
+def alive(store: Store) -> None:
+    """Raise what the database raises when it cannot be asked."""
+    with store.read() as connection:
+        connection.execute(select(JobRow.id).limit(1))
