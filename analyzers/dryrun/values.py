@@ -142,7 +142,7 @@ def weaken(value: Value, sure: Confidence) -> Value:
 def join(a: Value, b: Value) -> Value:
     """What holds when it is not known which of the two a name is bound to."""
     if a is b or a == b:
-        return a
+        return b if a.fetched is None and b.fetched is not None else a
     for one, other in ((a, b), (b, a)):
         if one.kind in (Kind.UNKNOWN, Kind.NONE) and one.device is Device.UNKNOWN:
             return weaken(_forget(other), Confidence.LIKELY)

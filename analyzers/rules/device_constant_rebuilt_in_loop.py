@@ -27,7 +27,7 @@ In constructors, and where `torch.compile` folds the constant.
 from collections.abc import Iterator
 
 from analyzers.dryrun.values import Kind
-from analyzers.finding import Finding, Fix, Safety, Severity
+from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
@@ -105,10 +105,13 @@ def device_constant_rebuilt_in_loop(timeline: Timeline) -> Iterator[Finding]:
     for wait, sure in implicit(timeline, "GPU116"):
         if wait.call is None:
             continue
+        function = wait.place.function
+        if not wait.place.in_loop and function is not None and "per_step" not in function.roles:
+            sure = Confidence.POSSIBLE  # one small copy per call, of who knows how many
         yield remark(
             timeline,
             wait,
-            sure,
+            sure if wait.place.in_loop else Confidence.POSSIBLE,
             "{what} copies host numbers to the GPU {when}. "
             "The host waits for the copy and for all queued work. "
             "Build it once outside, index a table on the device, or fill with `torch.full`.",

@@ -25,6 +25,7 @@ When the library has no such operation on the device and the data is small.
 
 from collections.abc import Iterator
 
+from analyzers.dryrun.work import fetched_from
 from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
 from analyzers.rule import Bad, rule
@@ -88,7 +89,7 @@ GOOD = [
 )
 def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
     for copy in timeline.of(Copy):
-        fetched = copy.source.fetched
+        fetched = fetched_from((copy.source,))
         if copy.direction is not Direction.TO_DEVICE or not isinstance(fetched, Copy):
             continue
         if not applies(copy.place) or not applies(fetched.place):
