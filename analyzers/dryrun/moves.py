@@ -10,7 +10,7 @@ from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.state import Unfinished
-from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, place_of
+from analyzers.dryrun.values import HOST_MEMORY, UNKNOWN, Device, Kind, Value, constant, place_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes, library_of
 from analyzers.finding import Confidence
 from analyzers.timeline import Call, Copy, Direction, Reason
@@ -197,6 +197,9 @@ def _writes_host(run: Run, copy: Copy, ident: int, stream: str) -> None:
     plainly, source, destination = _plainly(copy.call), copy.source, copy.destination
     if plainly is None or not ident or not run.tracks_streams:
         return
+    named = [a.value.constant for a in copy.call.arguments if isinstance(a.value.constant, str)]
+    if named and place_of(constant(named[0]))[0] is Device.HOST and named[0] not in HOST_MEMORY:
+        return  # another kind of device than CUDA's
     if destination is None and copy.call.fact.async_by == "stream":
         return  # it makes pageable memory, which the driver fills before it returns
     if destination is not None and destination.pinned is not True:

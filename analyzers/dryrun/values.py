@@ -280,4 +280,5 @@ def place_of(value: Value) -> tuple[Device, Confidence]:
 
 
 GPU_PLACES = frozenset({"cuda", "gpu", "hip"})
+HOST_MEMORY = frozenset({"cpu"})
 HOST_PLACES = frozenset({"cpu", "meta", "mps", "xpu"})
