@@ -18,10 +18,10 @@ _PURPOSE = re.compile(
 _NEEDS = re.compile(
     r"mpi|nccl|gloo|nvshmem|barrier|isend|irecv|^send$|^recv$|all_?reduce|all_?gather|all_?to_?all|"
     r"broadcast|allreduce|sendrecv|exchange|elapsed|^time|perf_counter|clock|timer|profil|bench|"
-    r"memory_|mem_get_info|max_memory|empty_cache|ctypes|ipc|share|mmap|execute_async|"
+    r"memory_|mem_get_info|max_memory|ctypes|ipc|share|mmap|execute_async|"
     r"callback|graph|capture|replay|save|^fork|launch_host_func|unregister|^close$|tic$|toc$|"
     r"nvtx|range_p|record|data_ptr|^fence|spawn|join|Popen|run_subprocess|as_ctypes|plot|imshow|"
-    r"render|swap_buffers|unmap|map$|^wait|is_set|put$|wait_for",
+    r"render|swap_buffers|unmap|^wait|is_set|put$|wait_for",
     re.IGNORECASE,
 )
 _LIBRARIES = frozenset({"mpi4py", "tensorrt", "OpenGL", "pyglet", "timeit", "ray", "nvshmem"})
@@ -30,7 +30,7 @@ _LIBRARIES = frozenset({"mpi4py", "tensorrt", "OpenGL", "pyglet", "timeit", "ray
 def on_purpose(timeline: Timeline, wait: Wait) -> bool:
     """Whether something in sight wants the device to be done here."""
     function = wait.place.function
-    if wait.pending or wait.place.stream or function is None:
+    if wait.place.stream or function is None:
         return True
     if function.ordering or function.reads_clock or timeline.imports & _LIBRARIES:
         return True
