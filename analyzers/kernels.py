@@ -146,6 +146,7 @@ class Kernel:
     def accumulates(self) -> tuple[str, ...]:
         """The pointer parameters it adds to atomically, or loads from as well as stores to."""
         loaded: set[str] = set()
+        stored: set[str] = set()  # set anew by every run before it is added to
         found: list[str] = []
         for node in self._ordered:
             if not isinstance(node, ast.Call) or not node.args:
@@ -155,9 +156,10 @@ class Kernel:
             if name == "load":
                 loaded |= pointer
             elif name in ("atomic_add", "atomic_max", "atomic_min", "atomic_or", "atomic_xor"):
-                found += sorted(pointer)
+                found += sorted(pointer - stored)
             elif name == "store":
                 found += sorted(pointer & loaded)
+                stored |= pointer
         return tuple(dict.fromkeys(found))
 
     def shared_bytes(self) -> tuple[int, tuple[ast.Call, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 
 from analyzers.dryrun import functions, relevance
@@ -11,11 +12,13 @@ from analyzers.dryrun.run import Frame, Hints, Run
 from analyzers.dryrun.scan import FunctionInfo, Scan, scan
 from analyzers.dryrun.state import State
 from analyzers.dryrun.statements import execute
+from analyzers.dryrun.values import MISSING
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
 from analyzers.source import Source
 from analyzers.timeline import Copy, Direction, Heat, Timeline
 
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _STREAM_WORDS = ("stream", "Stream", "non_blocking", "blocking=", "async")
 
 
@@ -58,6 +61,9 @@ def _module(run: Run, tree: ast.Module) -> None:
     run.frame = Frame(None, None, Heat.COLD)
     execute(run, tree.body)
     run.globals = dict(run.state.names)
+    for statement in _GLOBAL.findall(run.source.text):  # functions bind these anew
+        for name in run.globals.keys() & set(statement.replace(" ", "").split(",")):
+            run.globals[name] = replace(run.globals[name], constant=MISSING)
     run.grad_off = not run.state.grad
     # Constants of the module hold everywhere; states of its statements do not.
     run.state = State()

@@ -117,6 +117,19 @@ GOOD = [
         i = tl.program_id(0) * B + tl.arange(0, B)
         tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
     """,
+    # Every run sets the element before it adds to it.
+    """
+    import triton
+    import triton.language as tl
+
+    @triton.autotune(configs=CONFIGS, key=["n"])
+    @triton.jit
+    def total(x, out, n, B: tl.constexpr):
+        tl.store(out + tl.program_id(0), 0.0)
+        for start in range(0, n, B):
+            i = start + tl.arange(0, B)
+            tl.atomic_add(out + tl.program_id(0), tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
+    """,
     # Nothing to try out.
     """
     import triton

@@ -100,6 +100,20 @@ GOOD = [
         k((70000, 1), (1024,), (x,))
         k((1,), (threads,), (x,))
     """,
+    # Another function gives the number.
+    """
+    import cupy as cp
+
+    k = cp.RawKernel(SOURCE, "scan")
+    width = 0
+
+    def resize(n):
+        global width
+        width = n
+
+    def scan(x):
+        k((width, 1), (256,), (x,))
+    """,
     # Rows in x: two thousand million of them.
     """
     import triton

@@ -115,12 +115,12 @@ def block_size_not_multiple_of_warp(timeline: Timeline) -> Iterator[Finding]:
             f"A block of {threads} threads is no multiple of the warp ({warp}). "
             f"The last warp of every block leaves {idle} of {warp} lanes idle. "
             "Use 128 or 256 threads, and round the number of blocks up.",
-            _confidence(launch, grid.product),
+            _confidence(threads, grid.product),
             Severity.WARNING,
         )
 
 
-def _confidence(launch: Launch, blocks: int | None) -> Confidence:
-    if blocks is not None and blocks < 16:
-        return Confidence.POSSIBLE  # a small problem, or a demonstration
+def _confidence(threads: int, blocks: int | None) -> Confidence:
+    if threads < limits().warp or (blocks is not None and blocks < 16):
+        return Confidence.POSSIBLE  # a small problem of its own in each block, or a demonstration
     return Confidence.LIKELY

@@ -153,6 +153,22 @@ GOOD = [
     def run(x):
         scale[x.shape[0] // 1024, 256](x, 2)
     """,
+    # One program for each row: the number of columns is no tile.
+    """
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def normalise(x, y, N_COLS: tl.constexpr, BLOCK_N: tl.constexpr):
+        i = tl.arange(0, BLOCK_N)
+        row = tl.load(x + tl.program_id(0) * N_COLS + i, mask=i < N_COLS, other=0.0)
+        tl.store(y + tl.program_id(0) * N_COLS + i, row / tl.sum(row), mask=i < N_COLS)
+
+    def run(x, y, columns):
+        rows = x.numel() // columns
+        block = triton.next_power_of_2(columns)
+        normalise[(rows,)](x, y, N_COLS=columns, BLOCK_N=block)
+    """,
     # Pages of a cache: no launch.
     """
     import torch
@@ -205,11 +221,13 @@ def _is_block(timeline: Timeline, launch: Launch, part: Value, axis: int) -> boo
     right, divisor = part.ref.right, _divisor(timeline, part)
     if is_triton(launch):
         words = re.findall(r"\w+", divisor)
-        mine = [a for a in launch.call.arguments if a.keyword]
+        kernel = kernel_of(launch.kernel)
+        tiles = kernel.shapes if kernel is not None else frozenset[str]()
+        mine = [a for a in launch.call.arguments if a.keyword and _is_tile(a.name, tiles)]
         given = [timeline.text(a.span).partition("=")[2].strip() for a in mine]
         return (
             divisor in given
-            or any(a.name in words for a in mine if a.name.isupper())
+            or any(a.name in words for a in mine)
             or (right.known and any(a.value.constant == right.constant for a in mine))
         )
     block = shape(launch.block)
@@ -219,6 +237,11 @@ def _is_block(timeline: Timeline, launch: Launch, part: Value, axis: int) -> boo
     if number is not None and right.known:
         return number == right.constant
     return divisor == part_text(timeline, launch.block_span, axis)
+
+
+def _is_tile(name: str, tiles: frozenset[str]) -> bool:
+    """Whether the parameter is the size of what one program works on, not of the data."""
+    return name in tiles or (not tiles and "BLOCK" in name.upper())
 
 
 def _divisor(timeline: Timeline, part: Value) -> str:

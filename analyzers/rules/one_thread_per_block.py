@@ -22,10 +22,11 @@ For kernels that are sequential on purpose, one per block.
 - Numba, "Choosing the block size"
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers.finding import Confidence, Finding, Severity
-from analyzers.launching import has_threads, serious, shape
+from analyzers.launching import has_threads, kernel_of, part_text, serious, shape
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Launch, Timeline
 
@@ -110,6 +111,19 @@ def one_thread_per_block(timeline: Timeline) -> Iterator[Finding]:
             launch.block_span or launch.place.span,
             "Each block has one thread. 31 of the 32 lanes of its warp idle, and an SM holds at "
             "most 32 blocks. Use 256 threads a block and an index check in the kernel.",
-            Confidence.LIKELY if grid is not None else Confidence.POSSIBLE,
+            _confidence(timeline, launch, blocks),
             Severity.WARNING,
         )
+
+
+_COUNTS = re.compile(r"^(n|N)$|size|shape|len\(|\bnum|count|total|numel|n_?elem|^\d{3,}$")
+
+
+def _confidence(timeline: Timeline, launch: Launch, blocks: int | None) -> Confidence:
+    """Sure where the grid counts elements; a sequential problem per block is a choice."""
+    kernel = kernel_of(launch.kernel)
+    if kernel is not None and kernel.indices:
+        return Confidence.LIKELY
+    text = part_text(timeline, launch.grid_span, 0)
+    many = blocks is not None and blocks >= 1024
+    return Confidence.LIKELY if many or _COUNTS.search(text) else Confidence.POSSIBLE
