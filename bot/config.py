@@ -43,7 +43,13 @@ class RepoConfig:
     per_path_ignores: tuple[tuple[str, frozenset[str]], ...] = ()
     hot_functions: tuple[str, ...] = ()
     device_helpers: tuple[str, ...] = ()
-    max_comments: int = 20
+    max_comments: int = 10
+    review_drafts: bool = False
+    skip_labels: tuple[str, ...] = ()  # patterns; what fits one of these four is left alone
+    skip_titles: tuple[str, ...] = ()
+    skip_authors: tuple[str, ...] = ()
+    skip_branches: tuple[str, ...] = ()
+    check_run: bool = True
     source: str = field(default="", compare=False)  # the file it came from
 
     def wants(self, path: str) -> bool:

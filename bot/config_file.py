@@ -53,8 +53,22 @@ class HostsideTable(BaseModel):
         default=[], description="Functions of this project that give back a value on the GPU."
     )
     max_comments: int = Field(
-        default=20, ge=0, description="How many comments stand at their lines; 0: no limit."
+        default=10, ge=0, description="How many comments stand at their lines; 0: no limit."
     )
+    review_drafts: bool = Field(default=False, description="Review draft pull requests too.")
+    skip_labels: list[str] = Field(
+        default=[], description="Leave pull requests alone that have a label like one of these."
+    )
+    skip_titles: list[str] = Field(
+        default=[], description="Leave pull requests alone whose title is like one of these."
+    )
+    skip_authors: list[str] = Field(
+        default=[], description="Leave pull requests alone by one of these accounts."
+    )
+    skip_branches: list[str] = Field(
+        default=[], description="Leave pull requests alone from or into one of these branches."
+    )
+    check_run: bool = Field(default=True, description="Show a check beside each reviewed commit.")
 
 
 def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
@@ -95,6 +109,12 @@ def _settings(table: HostsideTable, name: str) -> RepoConfig:
         hot_functions=tuple(table.hot_functions),
         device_helpers=tuple(table.device_helpers),
         max_comments=table.max_comments,
+        review_drafts=table.review_drafts,
+        skip_labels=tuple(table.skip_labels),
+        skip_titles=tuple(table.skip_titles),
+        skip_authors=tuple(table.skip_authors),
+        skip_branches=tuple(table.skip_branches),
+        check_run=table.check_run,
         source=name,
     )
 

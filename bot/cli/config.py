@@ -62,5 +62,11 @@ def _listing(config: RepoConfig) -> str:
         "hot-functions": ", ".join(config.hot_functions) or "none",
         "device-helpers": ", ".join(config.device_helpers) or "none",
         "max-comments": str(config.max_comments or "no limit"),
+        "review-drafts": "yes" if config.review_drafts else "no",
+        "skip-labels": ", ".join(config.skip_labels) or "none",
+        "skip-titles": ", ".join(config.skip_titles) or "none",
+        "skip-authors": ", ".join(config.skip_authors) or "none",
+        "skip-branches": ", ".join(config.skip_branches) or "none",
+        "check-run": "yes" if config.check_run else "no",
     }
     return "".join(f"  {key:17s} {value}\n" for key, value in rows.items())
