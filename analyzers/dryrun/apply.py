@@ -365,11 +365,17 @@ def _guess(
     return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
 
 
+def _array_classes(run: Run) -> list[str]:
+    """The device arrays that look like the host's, of the libraries that the file imports."""
+    classes = run.facts.names.get("device_array_class", ())
+    return [cls for cls in classes if cls.partition(".")[0] in run.imports]
+
+
 def _fetched(run: Run, node: ast.Call, name: str) -> Value | None:
     """`x.get()` of something unknown: a copy to the host only if its data goes back later."""
-    for module, cls in run.facts.tensor_classes:
+    for cls in _array_classes(run):
         fact = run.facts.table.find(f"{cls}.{name}")
-        if module in run.imports and fact is not None and fact.moves == "host":
+        if fact is not None and fact.moves == "host":
             source = Value(Kind.TENSOR, cls, Device.GPU, Confidence.POSSIBLE)
             with run.silently():
                 result = known_call(run, node, fact, fact.name, source, (), name)
@@ -382,8 +388,7 @@ def _on_host_array(
 ) -> Value | None:
     """A method that only arrays of the host have, unless the file works with others like them."""
     own = run.facts.names.get("host_array_class", ("",))[0]
-    alike = (cls for module, cls in run.facts.tensor_classes if module in run.imports)
-    if any(f"{cls}.{name}" in run.facts.table for cls in alike if cls != own):
+    if any(f"{cls}.{name}" in run.facts.table for cls in _array_classes(run)):
         return None
     fact = run.facts.method(own, name)
     if fact is None:
