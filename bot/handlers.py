@@ -6,6 +6,7 @@ for the repository's own configuration has a say in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from bot.payloads import Payload, PullRequest, User
 from bot.pulls import BENCHMARK_BUTTON, CHECK_NAME
 from bot.work import NOTHING, Drop, JobSpec, Kind, Work
 
+_OURS = re.compile(r"hostside:(\d{1,9}):")  # what our check runs carry
 SUPERSEDED = "a newer push took its place"
 CLOSED = "the pull request was closed"
 REMOVED = "the App was removed"
@@ -135,8 +137,8 @@ def _rerun(event: Event) -> Work:
 
 def _pull_of(external_id: str | None, listed: list[int]) -> int:
     """The pull request of a check run: GitHub lists none when the head is in a fork."""
-    known = external_id or ""
-    return int(known) if known.isdecimal() and len(known) < 10 else (listed or [0])[0]
+    known = _OURS.match(external_id or "")
+    return int(known[1]) if known else (listed or [0])[0]
 
 
 def _command(event: Event, key: str, number: int, arguments: Mapping[str, object]) -> Work:
