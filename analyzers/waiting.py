@@ -71,6 +71,8 @@ def _uploads_numbers(wait: Wait) -> bool:
     call = wait.call
     if call is None or not call.fact.upload or call.fact.moves or not call.arguments:
         return False
+    if wait.value.type.startswith(_ON_HOST_ARRAYS):
+        return False  # staged in page-locked memory: nothing waits
     given = call.arguments[0].value
     return given.kind in (Kind.NUMBER, Kind.SEQUENCE) and given.device is not Device.GPU
 

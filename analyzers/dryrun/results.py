@@ -82,9 +82,10 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
         return replace(result, device=device, sure=sure) if device is not Device.UNKNOWN else result
     if result.kind is Kind.TENSOR:
         made = _tensor(run, fact, result, receiver, arguments, operands)
+        if not fact.name.endswith(".*"):
+            return made
         # A method that is not known may as well belong to something else than a tensor.
-        guessed = receiver is not None and fact.name.endswith(".*")
-        return weaken(made, Confidence.POSSIBLE) if guessed else made
+        return weaken(made, Confidence.LIKELY if receiver is None else Confidence.POSSIBLE)
     if result.kind is Kind.PLACE and fact.name == known.name and arguments:
         device, sure = place_of(arguments[0].value)  # torch.device("cuda")
         return replace(result, device=device, sure=sure)

@@ -127,7 +127,8 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value) -> bool:
         return True
     if part.kind is Kind.SEQUENCE:
         numbers = element_of(part).kind in (Kind.NUMBER, Kind.UNKNOWN)
-        if base.on_gpu and numbers and part.type == run.class_of(Kind.SEQUENCE):
+        listed = part.type == run.class_of(Kind.SEQUENCE) and base.type == run.tensor_class
+        if base.on_gpu and numbers and listed:
             waits.wait(run, Reason.GATHER, base, node)
         return True
     return False
@@ -149,6 +150,9 @@ def _leaves_gaps(parts: tuple[Value, ...]) -> bool:
     return False
 
 
+_INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8", "long", "int"})
+
+
 def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Value) -> None:
     """`base[index] = value`."""
     from analyzers.dryrun.work import host_writes
@@ -158,15 +162,16 @@ def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Valu
     _counts_bytes(run, node, base, index)
     if base.on_gpu:
         masked = any(p.kind is Kind.TENSOR and p.dtype == "bool" for p in indices(index))
-        indexed = any(p.kind is Kind.TENSOR and p.dtype != "bool" for p in indices(index))
+        indexed = any(p.kind is Kind.TENSOR and p.dtype in _INTEGERS for p in indices(index))
+        stages = base.type == run.tensor_class  # other libraries pass single values to a kernel
         for part in indices(index):
             if part.type == "slice":
                 for bound in part.ref:
                     if bound.on_gpu:
                         waits.wait(run, Reason.INDEX, bound, node)
-        if masked and value.on_gpu and value.scalar:
+        if stages and masked and value.on_gpu and value.scalar:
             waits.wait(run, Reason.STORE, value, node)
-        elif indexed and value.kind is Kind.NUMBER:
+        elif stages and indexed and value.kind is Kind.NUMBER:
             waits.wait(run, Reason.STORE, base, node)
         elif all(p.kind is Kind.NUMBER for p in indices(index)):
             _element(run, node, base, "__setitem__")
