@@ -54,6 +54,13 @@ def first(call: Call) -> Value | None:
     return call.arguments[0].value if call.arguments else None
 
 
+def moved_span(copy: Copy) -> Span | None:
+    """The expression whose value is copied."""
+    if copy.call.receiver_span is not None:
+        return copy.call.receiver_span
+    return copy.call.arguments[0].span if copy.call.arguments else None
+
+
 def inside(inner: Span, outer: Span) -> bool:
     """Whether one piece of text lies within the other."""
     return (outer.line, outer.column) <= (inner.line, inner.column) and (

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from analyzers.call_edits import replace_expression, with_keywords
-from analyzers.copying import device_keywords
+from analyzers.copying import device_keywords, first, moved_span
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.judging import applies, shown, when
@@ -189,16 +189,34 @@ def _computed_here(timeline: Timeline, copy: Copy) -> Finding:
         f"{shown(timeline.text(what))} is computed in host memory from nothing but constants and "
         "then copied to the device. The host does the arithmetic, stages the copy over PCIe and "
         "waits for it. Make the first tensor on the device, and the whole chain runs there.",
-        _computed_confidence(copy),
+        _computed_confidence(timeline, copy),
         Severity.WARNING,
     )
 
 
-def _computed_confidence(copy: Copy) -> Confidence:
-    # Arrays of another library would have to change it: NumPy has no device to name.
-    same = copy.source.type == copy.result.type
-    sure = Confidence.LIKELY if same else Confidence.POSSIBLE
+def _computed_confidence(timeline: Timeline, copy: Copy) -> Confidence:
+    target = timeline.text(copy.place.statement).partition("=")[0]
+    once = copy.place.heat is Heat.UNKNOWN and target.startswith("self.")
+    sure = Confidence.POSSIBLE if once or not _all_here(copy) else Confidence.LIKELY
     return sure.weaker(copy.result.sure).weaker(copy.source.sure)
+
+
+def _all_here(copy: Copy) -> bool:
+    """Whether the chain starts in this function, with a factory of the device's own library."""
+    value = copy.source
+    if value.type != copy.result.type:
+        return False  # NumPy has no device to name
+    while isinstance(value.made_by, Call):
+        made = value.made_by
+        if made.place.function != copy.place.function or made.fact.upload:
+            return False
+        under = made.receiver if made.receiver is not None else first(made)
+        if under is None or under.kind is not Kind.TENSOR:
+            break
+        if under.type != value.type:
+            return False
+        value = under
+    return True
 
 
 def _made_elsewhere(copy: Copy, factory: Call) -> bool:
@@ -211,10 +229,10 @@ def _made_elsewhere(copy: Copy, factory: Call) -> bool:
 
 def _kept(timeline: Timeline, copy: Copy) -> bool:
     """`self.table = self.table.to(device)`: moved when it is first used, and kept there."""
-    receiver = copy.call.receiver_span
-    if receiver is None:
+    moved = moved_span(copy)
+    if moved is None:
         return False
-    return timeline.text(copy.place.statement).startswith(f"{timeline.text(receiver)} =")
+    return timeline.text(copy.place.statement).startswith(f"{timeline.text(moved)} =")
 
 
 def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Finding:

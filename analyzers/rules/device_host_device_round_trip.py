@@ -25,6 +25,7 @@ When the library has no such operation on the device and the data is small.
 
 from collections.abc import Iterator
 
+from analyzers.copying import moved_span
 from analyzers.dryrun.work import fetched_from
 from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
@@ -59,6 +60,17 @@ BAD = [
     ),
 ]
 GOOD = [
+    # The state of an object is parked on the host, and fetched back by another method.
+    """
+    import cupy as cp
+
+    class Particles:
+        def to_gpu(self):
+            self.z = cp.asarray(self.z)
+
+        def to_cpu(self):
+            self.z = self.z.get()
+    """,
     # Fetched for the host alone.
     """
     import numpy as np
@@ -94,6 +106,8 @@ def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
             continue
         if not applies(copy.place) or not applies(fetched.place):
             continue
+        if _parked(timeline, fetched) and _parked(timeline, copy):
+            continue
         yield Finding(
             fetched.place.span,
             f"{shown(timeline.text(fetched.place.span))} brings data to the host that goes back to "
@@ -103,6 +117,13 @@ def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
             Severity.WARNING,
             related=(Related(copy.place.span, "sent back here"),),
         )
+
+
+def _parked(timeline: Timeline, copy: Copy) -> bool:
+    """`self.z = self.z.get()`: the whole state of an object changes sides."""
+    moved = moved_span(copy)
+    statement = timeline.text(copy.place.statement)
+    return moved is not None and statement.startswith(f"{timeline.text(moved)} =")
 
 
 def _confidence(fetched: Copy, copy: Copy) -> Confidence:

@@ -73,6 +73,18 @@ GOOD = [
             kernel[64, 256, stream](device)
             stream.synchronize()
     """,
+    # Kept with what it belongs to.
+    """
+    import pycuda.driver as drv
+    from pycuda import gpuarray
+
+    def prepare(scans):
+        for scan in scans:
+            rows = scan.rows
+            scan.rows = drv.pagelocked_empty(rows.shape, rows.dtype)
+            scan.rows[:] = rows
+            scan.device = gpuarray.to_gpu(scan.rows)
+    """,
     # A ring of buffers, made before the work begins.
     """
     import numpy as np
@@ -96,8 +108,18 @@ def pinned_allocation_in_loop_or_whole_dataset(timeline: Timeline) -> Iterator[F
             continue
         if call.receiver_span in loads:
             yield _whole(timeline, call)
-        elif call.receiver is None and any(_through(copy, call) for copy in copies):
+        elif (
+            call.receiver is None
+            and not _kept(timeline, call)
+            and any(_through(copy, call) for copy in copies)
+        ):
             yield _per_turn(timeline, call)
+
+
+def _kept(timeline: Timeline, call: Call) -> bool:
+    """The buffer is put where later turns find it."""
+    target, _, _ = timeline.text(call.place.statement).partition("=")
+    return any(mark in target for mark in (".", "["))
 
 
 def _through(copy: Copy, call: Call) -> bool:
