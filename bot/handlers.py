@@ -127,12 +127,13 @@ def _rerun(event: Event) -> Work:
         numbers = [pull.number for pull in suite.pull_requests]
     else:
         return NOTHING
-    jobs = (
-        JobSpec(f"rerun:{event.delivery}#{n}", Kind.REVIEW, event.repo, n, event.installation, {})
-        for n in numbers
-        if n
-    )
-    return Work(tuple(jobs))
+    again = f"rerun:{event.delivery}"
+    return Work(tuple(_asked_for(event, f"{again}#{n}", n) for n in numbers if n))
+
+
+def _asked_for(event: Event, key: str, number: int) -> JobSpec:
+    asked = {"asked": True}
+    return JobSpec(key, Kind.REVIEW, event.repo, number, event.installation, asked)
 
 
 def _pull_of(external_id: str | None, listed: list[int]) -> int:

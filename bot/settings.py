@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     webhook_secret: SecretStr = Field(min_length=1)
     webhook_secret_previous: SecretStr = SecretStr("")  # still accepted while a new one spreads
     github_api_url: str = "https://api.github.com"
-    github_api_version: str = "2026-03-10"
+    github_api_version: str = "2022-11-28"
     public_url: str = ""
     data_dir: Path = Path("hostside-data")
     broker_url: str = ""  # empty: a folder of data_dir

@@ -108,12 +108,12 @@ class IgnoreRow(Base):
 
 
 class TurnRow(Base):
-    """When an installation may be written to next, whoever writes."""
+    """When GitHub may be written to next as one installation, whoever writes."""
 
     __tablename__ = "turns"
 
-    installation: Mapped[int] = mapped_column(primary_key=True)
-    free_at: Mapped[float]
+    key: Mapped[str] = mapped_column(primary_key=True)
+    turn: Mapped[str]
 
 
 def open_engine(url: str) -> Engine:
