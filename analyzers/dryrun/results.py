@@ -62,7 +62,7 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     if gives == "first":
         return arguments[0].value if arguments else receiver or UNKNOWN
     if gives == "element":
-        return element_of(receiver or (arguments[0].value if arguments else UNKNOWN))
+        return _element(run, receiver or (arguments[0].value if arguments else UNKNOWN))
     if gives == "same":
         gives = next((o.type for o in operands if o.kind is Kind.TENSOR and o.type), "")
         gives = gives or run.facts.names.get("host_array_class", ("",))[0]
@@ -108,6 +108,14 @@ def _on_device(value: Value) -> Value:
         element = replace(value.element, device=Device.GPU, sure=Confidence.LIKELY)
         return replace(value, element=element)
     return value
+
+
+def _element(run: Run, base: Value) -> Value:
+    if base.kind is Kind.LOADER and base.element is None:
+        from analyzers.dryrun.parameters import batch
+
+        return batch(run, base.pinned)
+    return element_of(base)
 
 
 def _operands(receiver: Value | None, arguments: Sequence[Argument]) -> list[Value]:

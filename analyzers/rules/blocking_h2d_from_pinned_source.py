@@ -27,7 +27,7 @@ On devices other than CUDA, where the host must wait (see GPU909).
 from collections.abc import Iterator
 
 from analyzers.call_edits import add_keyword
-from analyzers.dryrun.values import Kind
+from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import shown, when
 from analyzers.rule import Bad, rule
@@ -111,7 +111,7 @@ def blocking_h2d_from_pinned_source(timeline: Timeline) -> Iterator[Finding]:
         sure = _confidence(copy)
         if sure is None:
             continue
-        loop = copy.place.loops[-1].span if copy.place.loops else None
+        loop = copy.place.loops[-1].span if copy.place.loops else copy.place.function
         if sure is Confidence.POSSIBLE and loop in told:
             continue  # said once for the loop
         told.add(loop)
@@ -135,10 +135,17 @@ def _memory(copy: Copy) -> str:
 def _confidence(copy: Copy) -> Confidence | None:
     if copy.source.pinned is True:
         return Confidence.CERTAIN.weaker(copy.result.sure)
+    if copy.source.made_by is not None or copy.source.homemade or copy.source.pinned is False:
+        return None
     from_loader = any(loop.kind is LoopKind.DATA for loop in copy.place.loops)
-    if from_loader and copy.source.pinned is None and copy.source.made_by is None:
+    if from_loader or (copy.source.device is Device.HOST and not _written(copy)):
         return Confidence.POSSIBLE  # the loader is made elsewhere
     return None
+
+
+def _written(copy: Copy) -> bool:
+    """What the host has just computed isn't pinned by any loader."""
+    return copy.source.type.startswith("numpy.") or copy.source.fetched is not None
 
 
 def _fix(timeline: Timeline, copy: Copy) -> Fix | None:
