@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 
-from analyzers.dryrun.values import Kind
+from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence
 from analyzers.timeline import Accumulated, Place
 
@@ -14,23 +15,33 @@ _OFF = frozenset({"test", "on_cpu", "dataset"})
 def keeps_history(event: Accumulated) -> Confidence | None:
     """None where the value has no graph, is let go of, or is differentiated through its total."""
     place, value = event.place, event.value
-    if value.kind is not Kind.TENSOR or not place.records_graph or not value.graph:
+    if value.kind is not Kind.TENSOR or not place.records_graph or not _matters(place):
         return None
-    if event.target_backward or not event.target_outside or not _matters(place):
+    if event.target_backward or not event.target_outside:
         return None
-    if not (event.backward or event.feeds_backward):
-        return _in_state(event)
-    if not place.in_loop and event.target.isidentifier():
-        return None  # a local sum of one step
-    # The graph is there wherever the tensor lives, so the device does not matter.
-    if event.backward:
-        return Confidence.CERTAIN if place.in_loop else Confidence.LIKELY
-    return Confidence.LIKELY if value.scalar else None
+    if not value.graph:
+        return _handed_in(event)
+    if event.backward or event.feeds_backward:
+        return _differentiated(event)
+    return _in_state(event)
 
 
 def _matters(place: Place) -> bool:
     function = place.function
     return not place.guarded and (function is None or not function.roles & _OFF)
+
+
+def _differentiated(event: Accumulated) -> Confidence | None:
+    """The value went through backward(): its graph is there, wherever the tensor lives."""
+    in_loop = event.place.in_loop
+    if not in_loop and event.target.isidentifier():
+        return None  # a local sum of one step
+    if event.backward:
+        return Confidence.CERTAIN if in_loop else Confidence.LIKELY
+    if event.value.scalar:
+        return Confidence.LIKELY
+    # Outputs kept beside the loss: backward() frees most of their graph, not all.
+    return Confidence.POSSIBLE if event.how == "append" and in_loop else None
 
 
 def _in_state(event: Accumulated) -> Confidence | None:
@@ -39,6 +50,19 @@ def _in_state(event: Accumulated) -> Confidence | None:
     if function is None or event.how != "fold" or "per_step" not in function.roles:
         return None
     return Confidence.POSSIBLE if event.target.startswith("self.") else None
+
+
+_FOR_READERS = re.compile(r"log|hist|storage|event|metric|report|observ|record|stat|summar", re.I)
+
+
+def _handed_in(event: Accumulated) -> Confidence | None:
+    """A tensor of the caller's goes, as it came, into a collection that is kept for logging."""
+    function, value = event.place.function, event.value
+    if function is None or event.how != "append" or value.made_by is not None or value.dtype:
+        return None
+    kept = event.target.isupper() or event.target.startswith("self.")
+    logged = kept and _FOR_READERS.search(event.target)
+    return Confidence.POSSIBLE if logged and value.device is not Device.HOST else None
 
 
 def detached(text: str) -> str:

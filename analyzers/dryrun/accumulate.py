@@ -26,9 +26,16 @@ def added_into(run: Run, value: Value, node: ast.Call) -> None:
 
 
 def appended(run: Run, name: str, value: Value, argument: ast.AST, node: ast.AST) -> None:
-    """`name.append(value)`."""
+    """`name.append(value)`, `name.append({"loss": value})`."""
     if value.kind is Kind.TENSOR and name:
         _emit(run, name, value, argument, "append", node)
+        return
+    inner = argument.values if isinstance(argument, ast.Dict) else []
+    inner = argument.elts if isinstance(argument, ast.Tuple | ast.List) else inner
+    for part in inner:
+        held = run.lookup(part.id) if isinstance(part, ast.Name) else None
+        if name and held is not None and held.kind is Kind.TENSOR:
+            _emit(run, name, held, part, "append", node)
 
 
 def kept(run: Run, node: ast.Call, value: Value) -> None:

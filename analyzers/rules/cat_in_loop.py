@@ -24,7 +24,7 @@ When every turn needs the whole (a growing prompt, a cache), or for two or three
 from collections.abc import Iterator
 
 from analyzers.dryrun.values import Device
-from analyzers.finding import Confidence, Finding, Severity
+from analyzers.finding import Confidence, Finding, Related, Severity, Span
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Accumulated, LoopKind, Timeline
@@ -89,20 +89,28 @@ GOOD = [
 
 @rule("GPU508", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def cat_in_loop(timeline: Timeline) -> Iterator[Finding]:
+    together: dict[Span, list[Accumulated]] = {}  # one remark for each loop
     for event in timeline.of(Accumulated):
-        place = event.place
-        if event.how != "cat" or event.read_in_loop or not event.target_outside:
-            continue
-        if not place.in_loop or not applies(place) or event.value.device is Device.HOST:
-            continue
+        if event.how == "cat" and _grows(event):
+            together.setdefault(event.place.loops[-1].span, []).append(event)
+    for events in together.values():
+        first, *others = events
         yield Finding(
-            event.value_span,
-            f"{shown(event.target)} is copied as a whole {when(place)} to append one part. "
+            first.value_span,
+            f"{shown(first.target)} is copied as a whole {when(first.place)} to append one part. "
             "The copies grow with the square of the number of turns. "
             "Collect the parts in a list and concatenate once after the loop.",
-            _confidence(event),
+            _confidence(first),
             Severity.WARNING,
+            related=tuple(Related(e.value_span, f"{e.target} as well") for e in others[:5]),
         )
+
+
+def _grows(event: Accumulated) -> bool:
+    place = event.place
+    if event.read_in_loop or not event.target_outside or event.value.device is Device.HOST:
+        return False
+    return place.in_loop and applies(place)
 
 
 def _confidence(event: Accumulated) -> Confidence:

@@ -207,7 +207,11 @@ def _confidence(timeline: Timeline, call: Call) -> Confidence | None:
         return None
     if place.in_loop:
         return _in_loop(timeline, call)
-    if function is None or _ABOUT_MEMORY.search(function.name) or "cold" in function.roles:
+    if function is None:
+        return None
+    if "request" in function.parameters:  # a server calls it, however it is named
+        return Confidence.POSSIBLE
+    if _ABOUT_MEMORY.search(function.name) or "cold" in function.roles:
         return None
     if place.heat in (Heat.HOT, Heat.WARM):
         return Confidence.LIKELY if "per_step" in function.roles else Confidence.POSSIBLE

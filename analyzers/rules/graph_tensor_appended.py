@@ -24,7 +24,7 @@ When the elements are differentiated later, in another function.
 
 from collections.abc import Iterator
 
-from analyzers.finding import Finding, Fix, Safety, Severity
+from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
 from analyzers.judging import shown, when
 from analyzers.retention import detached, keeps_history
@@ -103,6 +103,25 @@ BAD = [
             return curve
         """,
     ),
+    # Among other things, and for a reader who may come much later.
+    Bad(
+        """
+        import torch
+
+        EVENTS = []
+
+        def put_image(name, image: torch.Tensor, step):
+            EVENTS.append({"name": name, "event": image, "step": step})  # <-
+        """,
+        fixed="""
+        import torch
+
+        EVENTS = []
+
+        def put_image(name, image: torch.Tensor, step):
+            EVENTS.append({"name": name, "event": image.detach(), "step": step})
+        """,
+    ),
 ]
 GOOD = [
     """
@@ -177,11 +196,13 @@ def graph_tensor_appended(timeline: Timeline) -> Iterator[Finding]:
         sure = keeps_history(event)
         if sure is None:
             continue
+        may = "may " if sure is Confidence.POSSIBLE else ""
         yield Finding(
             event.place.span,
-            f"{shown(event.target)} keeps {shown(timeline.text(event.value_span))} with its "
-            f"autograd graph {when(event.place)}. Each element holds the memory of its whole "
-            "step. Keep `.detach()` of it: the same numbers without their history.",
+            f"{shown(event.target)} {may}keep{'' if may else 's'} "
+            f"{shown(timeline.text(event.value_span))} with its autograd graph {when(event.place)}. "
+            "Each element holds the memory of its whole step. "
+            "Keep `.detach()` of it: the same numbers without their history.",
             sure,
             Severity.WARNING,
             fix=_fix(timeline, event),
