@@ -12,6 +12,7 @@ from bot.github_marks import (
     SUMMARY,
     fingerprint,
     mark,
+    marks,
     review_mark,
     reviewed_head,
     without_marks,
@@ -114,8 +115,9 @@ class Posts:
     def edit(self, ref: PullRef, edit: Edit) -> bool:
         """Give our comment another body; False when it was deleted meanwhile."""
         path = f"repos/{ref.full_name}/pulls/comments/{edit.id}"
+        end = "".join(mark(name) for name in marks(edit.body))
         try:
-            self.calls.edit("PATCH", path, {"body": edit.body[:LONGEST_BODY]})
+            self.calls.edit("PATCH", path, {"body": _fitting(edit.body, end)})
         except GoneError:
             return False
         return True
