@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from analyzers.call_edits import add_keyword
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Heat, Timeline
+from analyzers.timeline import Call, Copy, Direction, Heat, LoaderUsed, LoopKind, Timeline
 
 BAD = [
     Bad(
@@ -113,7 +113,7 @@ def dataloader_without_pin_memory(timeline: Timeline) -> Iterator[Finding]:
         if call.has(call.fact.pins) or call.has_star or _elsewhere(call):
             continue
         moved = call.span in timeline.loaders_moved
-        if not moved and not _handed_out(timeline, call):
+        if not moved and not _handed_out(timeline, call) and not _handed_on(timeline, call):
             continue
         yield Finding(
             call.span,
@@ -138,6 +138,17 @@ def _handed_out(timeline: Timeline, call: Call) -> bool:
         "cuda" in timeline.source.text
         and text.startswith("return")
         and call.place.heat is not Heat.HOT
+    )
+
+
+def _handed_on(timeline: Timeline, call: Call) -> bool:
+    """The loader is given to something, and the file moves the batches of loaders it is given."""
+    handed = any(used.loader.span == call.span for used in timeline.of(LoaderUsed))
+    return handed and any(
+        copy.direction is Direction.TO_DEVICE
+        and any(loop.kind is LoopKind.DATA for loop in copy.place.loops)
+        and not isinstance(copy.source.made_by, Call)
+        for copy in timeline.of(Copy)
     )
 
 
