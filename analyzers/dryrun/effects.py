@@ -11,9 +11,10 @@ from analyzers.dryrun.contexts import context
 from analyzers.dryrun.hazards import MADE
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
-from analyzers.dryrun.streams import ANY
+from analyzers.dryrun.streams import ANY, Operation
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, library_of, parts
+from analyzers.finding import Confidence
 from analyzers.timeline import Call, EarlyElapsed
 
 # Effects whose call does not read the data of its operands.
@@ -141,12 +142,22 @@ def _wait_event(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     waiter = _waiter(run, call) if receiver_waits else _stream_of_call(run, call)
     order = run.state.order
     operation = run.state.recorded.get(event.ident)
+    if not receiver_waits and operation is not None:
+        _meant_for_host(run, operation)
     if event.kind is Kind.STREAM:
         order.stream_waits(waiter, name_of(event))
     elif operation is not None:
         order.stream_waits(waiter, operation.stream, operation.tick)
     else:
         order.stream_waits(waiter, ANY)
+
+
+def _meant_for_host(run: Run, operation: Operation) -> None:
+    """`event.wait()` holds a stream and not the host, but who writes it has thought of the order."""
+    for ident, unfinished in run.state.to_host.items():
+        copied = unfinished.operation
+        if copied.stream == operation.stream and copied.tick <= operation.tick:
+            run.state.to_host[ident] = replace(unfinished, sure=Confidence.POSSIBLE)
 
 
 def _current_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
@@ -184,7 +195,8 @@ def _elapsed(run: Run, node: ast.Call, call: Call, result: Value) -> None:
         if value.kind is Kind.EVENT
         and (operation := state.recorded.get(value.ident)) is not None
         and operation.stream != ANY
-        and not state.order.done(operation)
+        # Behind nothing but finished work an event happens at once.
+        and state.order.host.get(operation.stream, 0) < operation.tick - 1
     ]
     if queued and not call.fact.waits:
         run.emit(EarlyElapsed(call.place, call, max(queued)[1]))

@@ -93,6 +93,8 @@ def _augmented(run: Run, node: ast.AugAssign) -> None:
 def _augmented_element(run: Run, node: ast.AugAssign, target: ast.Subscript, value: Value) -> None:
     base = run.evaluate(target.value)
     index = run.evaluate(target.slice)
+    if not base.on_gpu:
+        host_reads(run, value, target)
     if base.on_gpu:
         enqueue(run, target, (value, *indices(index)), base)
     elif base.kind is Kind.TENSOR:

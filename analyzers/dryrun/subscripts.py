@@ -158,6 +158,8 @@ def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Valu
     from analyzers.dryrun.work import host_writes
 
     if base.kind is not Kind.TENSOR:
+        if any(part.kind is Kind.TENSOR for part in indices(index)):
+            host_reads(run, value, node)  # only arrays are indexed by arrays
         return
     _counts_bytes(run, node, base, index)
     if base.on_gpu:

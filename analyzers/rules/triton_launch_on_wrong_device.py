@@ -140,6 +140,7 @@ GOOD = [
     """,
 ]
 
+_SAID = 3  # who reads of three launches in a file knows of the others
 _ONE_DEVICE = re.compile(r"set_device\(|__main__|do_bench|CUDA_VISIBLE_DEVICES")
 _AWAY = re.compile(r"(^|/)((tests?|bench\w*|tutorials?|examples|scripts)/|(test_|bench)\w*\.py)")
 
@@ -155,7 +156,9 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
         if function is None or launch.place.device_guarded or "test" in function.roles:
             continue
         given = _handed_in(timeline, launch, function)
-        if not given or function.qualname in seen:
+        # Autograd runs backward() in a thread whose device is that of the gradients.
+        backward = function.name == "backward" and "autograd_function" in function.roles
+        if not given or backward or function.qualname in seen:
             continue
         seen.add(function.qualname)
         name = next((g for g in given if g.value.kind is Kind.TENSOR), None)
@@ -165,7 +168,7 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
             f"{shown(timeline.text(launch.call.callee))} is launched on the current device, not "
             f"on the one that {where} lives on. With a second GPU that is a bad address or wrong "
             "numbers. Launch it within `torch.cuda.device(…)` of the tensor's device.",
-            Confidence.LIKELY if name is not None else Confidence.POSSIBLE,
+            Confidence.LIKELY if name is not None and len(seen) <= _SAID else Confidence.POSSIBLE,
             Severity.WARNING,
             fix=_fix(timeline, launch, name),
         )
