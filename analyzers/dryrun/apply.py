@@ -86,6 +86,8 @@ def known_call(
         result = moves.moved(run, node, call, result)
     if fact.waits:
         _wait(run, node, call, operands, result)
+    if fact.fresh and fact.filled and fact.device == "argument":
+        _numbers(run, node, call)
     if not fact.metadata and run.tracks_streams:
         _touch_host(run, node, fact, call, operands)
     if fact.work and not fact.moves:

@@ -70,6 +70,17 @@ BAD = [
     ),
 ]
 GOOD = [
+    # A name compared with a text is no tensor.
+    """
+    import torch
+    from nets import Encoder
+
+    def restore(weights, device):
+        net = Encoder(3).to(device)
+        for name in net.state_dict():
+            if name != "mean" and "proj" not in name:
+                net.state_dict()[name].copy_(weights[name])
+    """,
     # The host knows the answer without asking: shapes, types, places.
     """
     import torch

@@ -62,6 +62,19 @@ BAD = [
             return total ** 0.5
         """
     ),
+    # A size that only the device knows.
+    Bad(
+        """
+        import torch
+        from torch import nn
+
+        class Loss(nn.Module):
+            def forward(self, scores: torch.Tensor, mask: torch.Tensor):
+                scores, mask = scores.cuda(), mask.cuda()
+                wanted = scores.new_zeros(mask.sum())  # <-
+                return ((scores[mask] - wanted) ** 2).mean()
+        """
+    ),
     # A device number as a bound, and as the length of a list.
     Bad(
         """
@@ -80,6 +93,17 @@ BAD = [
     ),
 ]
 GOOD = [
+    # An object that isn't a tensor, though it has a device; a name that is compared with a text.
+    """
+    import torch
+
+    def train(config, model, loader):
+        model = model.to(config.device)
+        for x in loader:
+            loss = model(x.to(config.device)).mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), float(config.get("norm", 1.0)))
+    """,
     # Read once in a while, and once after the loop.
     """
     import torch
