@@ -31,7 +31,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import delete_statement
 from analyzers.judging import shown, when
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Guard, Heat, LoopKind, Timeline
+from analyzers.timeline import Call, Function, Guard, Heat, LoopKind, Place, Timeline
 
 BAD = [
     Bad(
@@ -207,8 +207,11 @@ def _confidence(timeline: Timeline, call: Call) -> Confidence | None:
         return None
     if place.in_loop:
         return _in_loop(timeline, call)
-    if function is None:
-        return None
+    return _in_function(place, function) if function is not None else None
+
+
+def _in_function(place: Place, function: Function) -> Confidence | None:
+    """Outside of loops: how often the function runs decides."""
     if "request" in function.parameters:  # a server calls it, however it is named
         return Confidence.POSSIBLE
     if _ABOUT_MEMORY.search(function.name) or "cold" in function.roles:

@@ -200,7 +200,7 @@ def graph_tensor_appended(timeline: Timeline) -> Iterator[Finding]:
         yield Finding(
             event.place.span,
             f"{shown(event.target)} {may}keep{'' if may else 's'} "
-            f"{shown(timeline.text(event.value_span))} with its autograd graph {when(event.place)}. "
+            f"{shown(timeline.text(event.value_span))} with its graph {when(event.place)}. "
             "Each element holds the memory of its whole step. "
             "Keep `.detach()` of it: the same numbers without their history.",
             sure,
