@@ -35,6 +35,7 @@ from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -112,6 +113,8 @@ GOOD = [
 
 @rule("GPU216", severity=Severity.INFO, bad=BAD, good=GOOD)
 def async_d2h_into_pageable(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         if copy.direction is not Direction.TO_HOST or copy.blocking:
             continue

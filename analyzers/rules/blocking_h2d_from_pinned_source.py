@@ -32,6 +32,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Copy, Direction, LoopKind, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -100,6 +101,8 @@ GOOD = [
 
 @rule("GPU202", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def blocking_h2d_from_pinned_source(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     told: set[object] = set()
     for copy in timeline.of(Copy):
         if copy.direction is not Direction.TO_DEVICE or not copy.blocking:

@@ -36,6 +36,7 @@ from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severit
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Heat, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -103,6 +104,8 @@ GOOD = [
 
 @rule("GPU201", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     listed: set[object] = set()  # functions in which a tensor made of a list was remarked on
     for copy in timeline.of(Copy):
         factory = copy.source.made_by

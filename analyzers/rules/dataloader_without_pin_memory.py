@@ -28,6 +28,7 @@ from analyzers.call_edits import add_keyword
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Heat, LoaderUsed, LoopKind, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -107,6 +108,8 @@ GOOD = [
 
 @rule("GPU701", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def dataloader_without_pin_memory(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for call in timeline.calls():
         if call.fact.kind != "loader" or not call.fact.pins:
             continue

@@ -29,6 +29,7 @@ from analyzers.dryrun.scan import ClassInfo
 from analyzers.finding import Confidence, Finding, Severity, Span
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -114,6 +115,8 @@ _READS = frozenset(
 
 @rule("GPU702", severity=Severity.INFO, bad=BAD, good=GOOD)
 def dataloader_without_workers(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     files = {
         call.span
         for call in timeline.calls("dataset")

@@ -31,6 +31,7 @@ from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Copy, Direction, Heat, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -100,6 +101,8 @@ GOOD = [
     instead_of=("GPU105", "GPU117"),
 )
 def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         fetched = fetched_from((copy.source,))
         if copy.direction is not Direction.TO_DEVICE or not isinstance(fetched, Copy):

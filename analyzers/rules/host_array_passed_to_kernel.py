@@ -32,6 +32,7 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import applies, measured, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Argument, Call, Launch, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -132,6 +133,8 @@ GOOD = [
     instead_of=("GPU105",),
 )
 def host_array_passed_to_kernel(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     launches = [
         launch
         for launch in timeline.of(Launch)

@@ -31,6 +31,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity, Span
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Copy, MetadataRead, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -96,6 +97,8 @@ GOOD = [
     instead_of=("GPU105", "GPU117", "GPU205"),
 )
 def metadata_through_d2h(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy, base, asked, where in _asked(timeline):
         function = copy.place.function
         if function is not None and "test" in function.roles:

@@ -33,6 +33,7 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import measured, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -100,6 +101,8 @@ GOOD = [
 
 @rule("GPU203", severity=Severity.INFO, bad=BAD, good=GOOD)
 def non_blocking_from_pageable(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         if copy.direction is not Direction.TO_DEVICE or copy.blocking:
             continue

@@ -31,6 +31,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import repeated_confidence, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -108,6 +109,8 @@ GOOD = [
 
 @rule("GPU206", severity=Severity.INFO, bad=BAD, good=GOOD)
 def numpy_tensor_cuda_chain(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         made = copy.source.made_by
         if copy.direction is not Direction.TO_DEVICE or not isinstance(made, Call):

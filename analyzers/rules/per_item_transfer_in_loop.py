@@ -33,6 +33,7 @@ from analyzers.finding import Confidence, Finding, Severity, Span
 from analyzers.judging import applies, measured, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Loop, LoopKind, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -120,6 +121,8 @@ GOOD = [
     instead_of=("GPU105", "GPU116"),
 )
 def per_item_transfer_in_loop(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     copies = [c for c in timeline.of(Copy) if c.blocking and applies(c.place)]
     for copy in copies:
         if measured(copy.place):

@@ -30,6 +30,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity, Span
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -97,6 +98,8 @@ GOOD = [
 
 @rule("GPU204", severity=Severity.INFO, bad=BAD, good=GOOD)
 def pin_then_move_inline(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         pin = copy.source.made_by
         if copy.direction is not Direction.TO_DEVICE or not applies(copy.place):

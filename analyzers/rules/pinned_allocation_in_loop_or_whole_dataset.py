@@ -31,6 +31,7 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import applies, shown, when
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -101,6 +102,8 @@ GOOD = [
 
 @rule("GPU510", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def pinned_allocation_in_loop_or_whole_dataset(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     copies = list(timeline.of(Copy))
     loads = {call.span for call in timeline.calls("load")}
     for call in timeline.calls():

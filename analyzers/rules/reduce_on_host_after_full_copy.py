@@ -30,6 +30,7 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import applies, measured, repeated_confidence, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -100,6 +101,8 @@ GOOD = [
     instead_of=("GPU105", "GPU117"),
 )
 def reduce_on_host_after_full_copy(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     told: set[object] = set()
     for call in timeline.calls():
         copy = _reduced(call)

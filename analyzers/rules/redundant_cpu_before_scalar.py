@@ -28,6 +28,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -90,6 +91,8 @@ GOOD = [
 
 @rule("GPU212", severity=Severity.INFO, bad=BAD, good=GOOD)
 def redundant_cpu_before_scalar(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for call in timeline.calls():
         if call.method not in ("item", "tolist") or not call.fact.waits or call.receiver is None:
             continue

@@ -33,6 +33,7 @@ from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import applies, shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -107,6 +108,8 @@ _EXACT = frozenset({"bool", "uint8", "int8", "int16", "float16", "bfloat16"})
 
 @rule("GPU208", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def widening_cast_before_transfer(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     for copy in timeline.of(Copy):
         if copy.direction is not Direction.TO_DEVICE or not applies(copy.place):
             continue

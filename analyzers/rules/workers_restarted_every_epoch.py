@@ -31,6 +31,7 @@ from analyzers.call_edits import add_keyword
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, LoaderUsed, Loop, LoopKind, Timeline
+from analyzers.waiting import measures
 
 BAD = [
     Bad(
@@ -125,6 +126,8 @@ GOOD = [
 
 @rule("GPU703", severity=Severity.INFO, bad=BAD, good=GOOD)
 def workers_restarted_every_epoch(timeline: Timeline) -> Iterator[Finding]:
+    if measures(timeline):
+        return
     told: set[object] = set()
     for used in timeline.of(LoaderUsed):
         loader = used.loader
