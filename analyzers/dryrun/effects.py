@@ -101,6 +101,14 @@ def _added_into(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     accumulate.added_into(run, _first(call), node)
 
 
+def _round_down(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
+    """`int(n / b)` is `n // b`."""
+    derived = _first(call).ref
+    if getattr(derived, "operator", "") == "/":
+        return replace(result, ref=replace(derived, operator="//"))
+    return None
+
+
 def _stream_of_call(run: Run, call: Call) -> str:
     """The stream that an argument names, else the current one."""
     argument = call.argument("stream") or (call.arguments[0] if call.arguments else None)
@@ -153,7 +161,7 @@ def _wait_event(run: Run, node: ast.Call, call: Call, result: Value) -> None:
 
 
 def _meant_for_host(run: Run, operation: Operation) -> None:
-    """`event.wait()` holds a stream and not the host, but who writes it has thought of the order."""
+    """`event.wait()` holds a stream, not the host; who writes it has thought of the order."""
     for ident, unfinished in run.state.to_host.items():
         copied = unfinished.operation
         if copied.stream == operation.stream and copied.tick <= operation.tick:
@@ -255,6 +263,7 @@ def _set_device(run: Run, node: ast.Call, call: Call, result: Value) -> None:
 
 
 _EFFECTS: dict[str, Effect] = {
+    "round_down": _round_down,
     "add_into": _added_into,
     "append": _append,
     "autocast": _context,

@@ -41,7 +41,7 @@ def reads(
                 continue
             written = run.state.written.get(part.ident)
             if written is not None:
-                _ordered(run, node, part, written, operation, library, overwrites=False)
+                _ordered(run, node, part, written, operation, library=library, overwrites=False)
             _keep_reader(run, node, part, operation, library)
 
 
@@ -61,9 +61,9 @@ def writes(
         return
     written = state.written.get(value.ident)
     if written is not None:
-        _ordered(run, node, value, written, operation, library, overwrites=False)
+        _ordered(run, node, value, written, operation, library=library, overwrites=False)
     for reader in state.readers.pop(value.ident, ()):
-        _ordered(run, node, value, reader, operation, library, overwrites=True)
+        _ordered(run, node, value, reader, operation, library=library, overwrites=True)
     made_on = operation.stream if new or written is None else written.made_on
     if new:
         _reuses_lent(run, operation)
@@ -79,8 +79,8 @@ def _ordered(
     value: Value,
     first: Written,
     operation: Operation,
-    library: str,
     *,
+    library: str,
     overwrites: bool,
 ) -> None:
     """Report the two uses unless the first has ended when the second starts."""

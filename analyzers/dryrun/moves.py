@@ -177,7 +177,7 @@ def _to_device(run: Run, node: ast.Call, call: Call, source: Value, made: Value)
     stream = _stream_name(run, call, made)
     enqueue(run, node, (), made, call, stream=stream)
     if blocking:
-        waits.wait(run, Reason.UPLOAD, made, node, call, stream)
+        waits.wait(run, Reason.UPLOAD, made, node, call, stream=stream)
     else:
         _reads_host(run, copy, stream)
 
@@ -232,7 +232,7 @@ def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -
     made = replace(made, fetched=copy)
     stream = _stream_name(run, call, source)
     if blocking:
-        waits.wait(run, Reason.COPY, source, node, call, stream)
+        waits.wait(run, Reason.COPY, source, node, call, stream=stream)
         return made
     enqueue(run, node, (source,), replace(made, ident=0), call, stream=stream)
     _writes_host(run, copy, made.ident, stream)
@@ -264,7 +264,7 @@ def copied_into(run: Run, node: ast.Call, call: Call, destination: Value, source
         stream = _stream_name(run, call, destination)
         enqueue(run, node, (), destination, call, stream=stream)
         if blocking:
-            waits.wait(run, Reason.UPLOAD, destination, node, call, stream)
+            waits.wait(run, Reason.UPLOAD, destination, node, call, stream=stream)
         else:
             _reads_host(run, copy, stream)
     elif destination.device is Device.HOST and from_gpu:
@@ -272,7 +272,7 @@ def copied_into(run: Run, node: ast.Call, call: Call, destination: Value, source
         run.emit(copy)
         stream = _stream_name(run, call, source)
         if blocking:
-            waits.wait(run, Reason.COPY, source, node, call, stream)
+            waits.wait(run, Reason.COPY, source, node, call, stream=stream)
         else:
             enqueue(run, node, (source,), replace(destination, ident=0), call, stream=stream)
             _writes_host(run, copy, destination.ident, stream)
@@ -293,7 +293,7 @@ def _uploaded(run: Run, node: ast.Call, call: Call, operand: Value, result: Valu
     stream = _stream_name(run, call, result)
     enqueue(run, node, (), result, call, stream=stream)
     if blocking and call.fact.waits:
-        waits.wait(run, Reason.UPLOAD, result, node, call, stream)
+        waits.wait(run, Reason.UPLOAD, result, node, call, stream=stream)
     elif not blocking and operand.pinned is True:
         _reads_host(run, copy, stream)
     return result

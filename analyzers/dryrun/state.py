@@ -49,6 +49,16 @@ class Work:
     loops: tuple[Loop, ...] = ()
 
 
+def _merge_copies(mine: dict[int, Unfinished], theirs: dict[int, Unfinished]) -> None:
+    """What is under way on either path; a doubt of one path holds."""
+    for ident, copy in theirs.items():
+        known = mine.get(ident)
+        if known is None or known.copy is not copy.copy:
+            mine[ident] = copy
+        elif copy.sure.rank > known.sure.rank:
+            mine[ident] = replace(known, sure=copy.sure)
+
+
 @dataclass
 class State:
     """The state at one point of one path; arms of a branch get copies that are merged again."""
@@ -138,8 +148,8 @@ class State:
                 for name in mine.keys() - theirs.keys():
                     mine[name] = join(mine[name], UNKNOWN)
         self.order.merge(other.order)
-        self.to_host.update(other.to_host)
-        self.to_device.update(other.to_device)
+        _merge_copies(self.to_host, other.to_host)
+        _merge_copies(self.to_device, other.to_device)
         self.uses_merge(other)
         if other.work is not None and (self.work is None or other.work.order > self.work.order):
             self.work = other.work

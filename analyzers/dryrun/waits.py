@@ -29,6 +29,7 @@ def wait(
     value: Value,
     node: ast.AST,
     call: Call | None = None,
+    *,
     stream: str | None = None,
 ) -> None:
     """The host waits until `value` is there; nothing happens for values known to be on the host."""
@@ -93,11 +94,7 @@ def reading(run: Run, node: ast.AST) -> Value:
 def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
     """A duration: the later reading (`left`, or now) minus the earlier one (`right`)."""
     start: Reading = right.ref
-    stop: Reading
-    if left.kind is Kind.CLOCK:
-        stop = left.ref
-    else:
-        stop = reading(run, node).ref
+    stop: Reading = left.ref if left.kind is Kind.CLOCK else reading(run, node).ref
     work = stop.work
     if work is None or work.order <= start.place.order or not _one_timer(start, stop):
         return NUMBER

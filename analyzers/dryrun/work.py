@@ -24,6 +24,7 @@ def enqueue(
     reads: Iterable[Value],
     result: Value,
     call: Call | None = None,
+    *,
     stream: str | None = None,
 ) -> None:
     """Device work that reads some values and writes `result`, on a stream (default: current)."""

@@ -61,7 +61,8 @@ BAD = [
         import torch
 
         def measure(model, images):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(blocking=True)
+            start = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(blocking=True)
             start.record()
             model(images)
             end.record()
@@ -72,7 +73,8 @@ BAD = [
         import torch
 
         def measure(model, images):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(blocking=True, enable_timing=True)
+            start = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(blocking=True, enable_timing=True)
             start.record()
             model(images)
             end.record()

@@ -141,7 +141,7 @@ def parameter_moved_after_wrapping(timeline: Timeline) -> Iterator[Finding]:
         yield Finding(
             call.span,
             f"{shown(timeline.text(call.span))} keeps the result of the move and not the {what} "
-            f"itself. It is no leaf: no optimizer finds it and its `.grad` stays empty, so it {end}. "
+            f"itself. It is no leaf: no optimizer finds it, its `.grad` stays empty, and it {end}. "
             "Move the data first, then wrap it.",
             sure,
             Severity.ERROR,

@@ -75,7 +75,8 @@ BAD = [
         import cupy as cp
         import torch
 
-        fill = cp.RawKernel(r'extern "C" __global__ void fill(float* x) { x[threadIdx.x] = 1; }', "fill")
+        code = r'extern "C" __global__ void fill(float* x) { x[threadIdx.x] = 1; }'
+        fill = cp.RawKernel(code, "fill")
 
         def ones(x: torch.Tensor):
             fill((1,), (x.numel(),), (cp.asarray(x),))  # <-
