@@ -41,7 +41,7 @@ class Kernel:
     def strides(self) -> bool:
         """Whether a grid-stride loop covers any number of elements with any grid."""
         return any(
-            (isinstance(n, ast.For) and _mentions(n.iter, _STRIDE))
+            (isinstance(n, ast.For) and _steps_by_grid(n.iter))
             or (isinstance(n, ast.AugAssign) and _mentions(n.value, _STRIDE))
             or (isinstance(n, ast.Assign) and _mentions(n.value, frozenset({"gridsize"})))
             for n in self._nodes
@@ -66,7 +66,9 @@ class Kernel:
                 return True
             if isinstance(node, ast.Compare) and _mentions(node, _GRID):
                 return True
-            if isinstance(node, ast.For) and (_uses(node.iter, names) or _mentions(node, _GRID)):
+            if isinstance(node, ast.For) and (
+                _uses(node.iter, names) or _mentions(node.iter, _GRID)
+            ):
                 return True
             if isinstance(node, ast.Call) and _called(node) in ("min", "max", "_check", "clamp"):
                 return True
@@ -278,6 +280,13 @@ def _is_global_index(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return _called(node) == "grid"
     return all(_mentions(node, frozenset({w})) for w in ("blockIdx", "threadIdx", "blockDim"))
+
+
+def _steps_by_grid(over: ast.expr) -> bool:
+    """`range(start, n, cuda.gridsize(1))`."""
+    if not isinstance(over, ast.Call) or len(over.args) < 3:
+        return False
+    return _mentions(over.args[2], _STRIDE)
 
 
 def _is_bare(index: ast.expr, names: frozenset[str]) -> bool:

@@ -41,7 +41,7 @@ WORDS = {
     | {"instance"},
 }
 EFFECTS = {
-    "add_into", "concatenate",
+    "add_into", "concatenate", "round_down",
     "annotate", "allocate", "append", "array_module", "auto_synchronize", "autocast",
     "autograd_function", "autotune", "backward", "barrier", "bind_stream", "capture",
     "capture_begin", "capture_end", "cast", "ceil_division", "clock", "collective",

@@ -106,6 +106,32 @@ BAD = [
             scale[blocks, threads](x, 2)
         """,
     ),
+    Bad(
+        """
+        from numba import cuda
+
+        @cuda.jit
+        def scale(x, f):
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] *= f
+
+        def run(x, n):
+            scale[int(n / 256), 256](x, 2)  # <-
+        """,
+        fixed="""
+        from numba import cuda
+
+        @cuda.jit
+        def scale(x, f):
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] *= f
+
+        def run(x, n):
+            scale[int(-(-n // 256)), 256](x, 2)
+        """,
+    ),
 ]
 GOOD = [
     """
@@ -245,7 +271,7 @@ def _is_tile(name: str, tiles: frozenset[str]) -> bool:
 
 
 def _divisor(timeline: Timeline, part: Value) -> str:
-    return timeline.text(part.ref.span).rpartition("//")[2].strip(" ()")
+    return timeline.text(part.ref.span).rpartition("/")[2].strip(" ()")
 
 
 def _asserted(timeline: Timeline, launch: Launch, part: Value) -> bool:
@@ -264,8 +290,8 @@ def _asserted(timeline: Timeline, launch: Launch, part: Value) -> bool:
 
 def _fix(timeline: Timeline, launch: Launch, kernel: Kernel | None, part: Value) -> Fix | None:
     text = timeline.text(part.ref.span)
-    left, _, right = text.rpartition("//")
-    left, right = left.strip(), right.strip()
+    left, _, right = text.rpartition("/")
+    left, right = left.rstrip("/ "), right.strip()
     triton = is_triton(launch) and re.search(r"^import triton$", timeline.source.text, re.M)
     if not left or "\n" in text:
         return None

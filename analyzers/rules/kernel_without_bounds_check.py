@@ -108,6 +108,24 @@ BAD = [
             double[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
         """
     ),
+    # A loop over the blocks is no check.
+    Bad(
+        """
+        from numba import cuda, float32
+
+        @cuda.jit
+        def multiply(a, c):
+            tile = cuda.shared.array((16, 16), float32)
+            x, y = cuda.grid(2)
+            for i in range(cuda.gridDim.x):
+                tile[cuda.threadIdx.x, cuda.threadIdx.y] = a[i, cuda.threadIdx.y]
+            c[x, y] = tile[0, 0]  # <-
+
+        def run(a, c, n):
+            blocks = (n + 15) // 16
+            multiply[(blocks, blocks), (16, 16)](a, c)
+        """
+    ),
 ]
 GOOD = [
     """
