@@ -8,7 +8,8 @@ from dataclasses import replace
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
-from analyzers.dryrun.values import UNKNOWN, Kind, Value, element_of, join, unpack
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of, join, unpack
+from analyzers.finding import Confidence
 from analyzers.timeline import LoaderUsed
 
 
@@ -30,7 +31,10 @@ def guess_by_use(run: Run, name: str, value: Value) -> Value:
     """An unknown value that is sent through backward() later is a loss."""
     info = run.frame.info
     names = info.backward if info is not None else run.scan.module_backward
-    if name in names and name and value.kind is Kind.UNKNOWN:
+    if not name or name not in names:
+        return value
+    guessed = value.kind is Kind.TENSOR and value.sure is Confidence.POSSIBLE
+    if value.kind is Kind.UNKNOWN or (guessed and value.device is not Device.HOST):
         return run.loss_value()
     return value
 

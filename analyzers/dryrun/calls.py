@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from analyzers.dryrun import apply, classes, functions, launches, parameters
+from analyzers.dryrun import apply, classes, functions, guesses, launches, parameters
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
@@ -41,6 +41,8 @@ def attribute(run: Run, base: Value, node: ast.Attribute) -> Value:
         own = _of_own_class(run, base, base.ref, name)
         if own is not None:
             return own
+    if name in run.facts.names.get("gradients", ()) and base.kind in (Kind.UNKNOWN, Kind.TENSOR):
+        return parameters.gradient(run, base)
     cls = base.type if base.type not in ("", "slice", "range") else run.class_of(base.kind)
     if cls:
         fact = run.facts.method(cls, name)
@@ -118,7 +120,7 @@ def call(run: Run, node: ast.Call) -> Value:
         return apply.known_call(run, node, instance, instance.name, callee, given)
     if callee.kind is Kind.MODULE or callee.on_gpu:
         return _forward(run, node, callee, given)
-    return apply.unknown_call(run, node, None, dotted(node.func).rpartition(".")[2], given)
+    return guesses.unknown_call(run, node, None, dotted(node.func).rpartition(".")[2], given)
 
 
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
@@ -169,7 +171,7 @@ def _unknown_library(run: Run, node: ast.Call, name: str, given: tuple[Argument,
     if last in run.hints.device_helpers:
         first = given[0].value if given else UNKNOWN
         return replace(first, device=Device.GPU, sure=Confidence.LIKELY)
-    return apply.unknown_call(run, node, None, last, given)
+    return guesses.unknown_call(run, node, None, last, given)
 
 
 def _method(
@@ -178,19 +180,19 @@ def _method(
     if isinstance(bound, BoundLocal):
         pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
         result = functions.call_local(run, bound.info, node, pairs, bound.receiver)
-        apply.helper_called(run, bound.info.name)
+        guesses.helper_called(run, bound.info.name)
         return result
     if bound.fact is not None:
         name = f"{bound.receiver.type or run.class_of(bound.receiver.kind)}.{bound.name}"
         return apply.known_call(run, node, bound.fact, name, bound.receiver, given, bound.name)
-    return apply.unknown_call(run, node, bound.receiver, bound.name, given)
+    return guesses.unknown_call(run, node, bound.receiver, bound.name, given)
 
 
 def _function(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> Value:
     if isinstance(callee.ref, FunctionInfo):
         pairs = [("*" if a.star and not a.keyword else a.name, a.value) for a in given]
         result = functions.call_local(run, callee.ref, node, pairs)
-        apply.helper_called(run, callee.ref.name)
+        guesses.helper_called(run, callee.ref.name)
         return result
     if isinstance(callee.ref, ast.Lambda):
         return _lambda(run, callee.ref, given)

@@ -106,6 +106,14 @@ def tensor(run: Run, sure: Confidence) -> Value:
     return Value(Kind.TENSOR, type=run.tensor_class, sure=sure, ident=run.new_ident())
 
 
+def gradient(run: Run, owner: Value) -> Value:
+    """The gradient of a parameter: where there are gradients, a network is trained on the device."""
+    if not run.tensor_class or owner.device is Device.HOST:
+        return UNKNOWN
+    sure = owner.sure if owner.on_gpu and owner.sure is Confidence.CERTAIN else Confidence.LIKELY
+    return replace(tensor(run, sure), device=Device.GPU, sure=sure)
+
+
 def from_name(run: Run, name: str) -> Value:
     """What a name usually stands for; UNKNOWN for most."""
     known = run.named.get(name)

@@ -120,7 +120,7 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
             if copy.place.function in listed:
                 continue
             listed.add(copy.place.function)
-        sure = Confidence.POSSIBLE if copy.place.heat is Heat.COLD else found.confidence
+        sure = Confidence.POSSIBLE if _once(copy) else found.confidence
         yield replace(found, confidence=found.confidence.weaker(sure))
 
 
@@ -135,6 +135,17 @@ def _finding(timeline: Timeline, copy: Copy, factory: Call | None) -> Finding | 
     if copy.source.homemade and not _kept(timeline, copy):
         return _computed_here(timeline, copy)
     return None
+
+
+def _once(copy: Copy) -> bool:
+    """Set-up code; a place that only stands behind a loop may run as often as its function."""
+    place = copy.place
+    if place.heat is not Heat.COLD:
+        return False
+    function = place.function
+    if function is None or place.guarded or "cold" in function.roles:
+        return True
+    return not (isinstance(copy.source.made_by, Call) and _inline(copy, copy.source.made_by))
 
 
 def _left_alone(copy: Copy) -> bool:
