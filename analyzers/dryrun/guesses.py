@@ -1,0 +1,156 @@
+"""Calls of what has no facts: names that speak for themselves, and data that passes through."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from analyzers.dryrun import accumulate
+from analyzers.dryrun.apply import forward, known_call
+from analyzers.dryrun.hazards import handed_out
+from analyzers.dryrun.parameters import from_name, tensor
+from analyzers.dryrun.results import dtype_name
+from analyzers.dryrun.run import Run
+from analyzers.dryrun.state import Work
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
+from analyzers.finding import Confidence
+from analyzers.timeline import Argument
+
+
+def unknown_call(
+    run: Run, node: ast.Call, receiver: Value | None, name: str, given: tuple[Argument, ...]
+) -> Value:
+    """A call of something without facts: a few names speak for themselves."""
+    helper_called(run, name)
+    _guess_work(run, receiver, name, given)
+    if run.state.to_host:
+        for argument in given:
+            handed_out(run, argument.value, node)
+    guessed = _guess(run, node, receiver, name, given)
+    if guessed is not None:
+        return guessed
+    if name and from_name(run, name).kind is Kind.PLACE:  # get_device()
+        return from_name(run, name)
+    if name in run.facts.names.get("module_calls", ()):
+        return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)
+    names = run.facts.names
+    if name in (*names.get("loss", ()), *names.get("criterion", ())) or name.endswith("_loss"):
+        device, sure = device_of_inputs(a.value for a in given)
+        if device is Device.GPU:
+            return replace(run.loss_value(), sure=sure)
+    if receiver is not None and name in names.get("keep_methods", ()) and given:
+        accumulate.kept(run, node, given[-1].value)
+    if receiver is not None and name in names.get("cast_methods", ()) and given:
+        return Value(dtype=dtype_name(given[0].value))
+    if receiver is None and name[:1].isupper() and not name.isupper():
+        return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
+    return _passed_through(run, receiver, given)
+
+
+def _passed_through(run: Run, receiver: Value | None, given: tuple[Argument, ...]) -> Value:
+    """What code that is not known makes of data whose history is."""
+    values = [a.value for a in given]
+    fetched = fetched_from(values)
+    if fetched is not None:
+        return Value(fetched=fetched)
+    tensors = [value for value in values if value.kind is Kind.TENSOR]
+    if receiver is not None or not tensors or not all(tensor.homemade for tensor in tensors):
+        return UNKNOWN
+    if any(value not in tensors and not value.known for value in values):
+        return UNKNOWN
+    return replace(
+        tensors[0],
+        ident=run.new_ident(),
+        sure=Confidence.POSSIBLE,
+        scalar=False,
+        fresh=False,
+        filled="",
+        made_by=None,
+    )
+
+
+def _guess_work(run: Run, receiver: Value | None, name: str, given: tuple[Argument, ...]) -> None:
+    """A call of something unknown may run a network: a clock around it deserves a second look."""
+    if not run.tensor_class or run.for_gpu is Confidence.POSSIBLE:
+        return
+    handed = [p for a in given for p in parts(a.value)]
+    runs = name in run.facts.names.get("network_calls", ())
+    network = any(value.kind is Kind.MODULE for value in (*handed, receiver or UNKNOWN))
+    fed = any(value.on_gpu and value.sure is not Confidence.POSSIBLE for value in handed)
+    if runs or network or (fed and "no_grad" in run.contexts):
+        sure = (
+            Confidence.LIKELY
+            if runs and (fed or "no_grad" in run.contexts)
+            else Confidence.POSSIBLE
+        )
+        run.state.work = Work(run.tick(), None, sure, run.loops)
+        run.mark_work()
+
+
+def _guess(
+    run: Run, node: ast.Call, receiver: Value | None, name: str, given: tuple[Argument, ...]
+) -> Value | None:
+    """A method that only tensors have, called on something unknown."""
+    if receiver is None or receiver.kind not in (Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE):
+        return None
+    names = run.facts.names
+    if name in names.get("host_array_methods", ()):
+        return _on_host_array(run, node, name, given)
+    if name in names.get("fetch_methods", ()) and not given:
+        return _fetched(run, node, name)
+    if not run.tensor_class:
+        return None
+    sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
+    if sure is None and name in names.get("array_methods", ()):
+        sure = Confidence.POSSIBLE
+    fact = run.facts.method(run.tensor_class, name) if sure is not None else None
+    if fact is None or sure is None:
+        return None
+    if receiver.kind is Kind.INSTANCE and fact.moves:
+        return known_call(run, node, fact, f"{run.tensor_class}.{name}", receiver, given, name)
+    assumed = tensor(run, sure)
+    if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
+        assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
+    return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
+
+
+def _array_classes(run: Run) -> list[str]:
+    """The device arrays that look like the host's, of the libraries that the file imports."""
+    classes = run.facts.names.get("device_array_class", ())
+    return [cls for cls in classes if cls.partition(".")[0] in run.imports]
+
+
+def _fetched(run: Run, node: ast.Call, name: str) -> Value | None:
+    """`x.get()` of something unknown: a copy to the host only if its data goes back later."""
+    for cls in _array_classes(run):
+        fact = run.facts.table.find(f"{cls}.{name}")
+        if fact is not None and fact.moves == "host":
+            source = Value(Kind.TENSOR, cls, Device.GPU, Confidence.POSSIBLE)
+            with run.silently():
+                result = known_call(run, node, fact, fact.name, source, (), name)
+            return Value(fetched=result.fetched)
+    return None
+
+
+def _on_host_array(
+    run: Run, node: ast.Call, name: str, given: tuple[Argument, ...]
+) -> Value | None:
+    """A method that only arrays of the host have, unless the file works with others like them."""
+    own = run.facts.names.get("host_array_class", ("",))[0]
+    if any(f"{cls}.{name}" in run.facts.table for cls in _array_classes(run)):
+        return None
+    fact = run.facts.method(own, name)
+    if fact is None:
+        return None
+    assumed = Value(Kind.TENSOR, type=own, device=Device.HOST, sure=Confidence.LIKELY)
+    return known_call(run, node, fact, f"{own}.{name}", assumed, given, name)
+
+
+def helper_called(run: Run, name: str) -> None:
+    """A helper whose name says that it waits is taken at its word."""
+    words = run.facts.names.get("sync_words", ())
+    plain = name.lower().replace("async", "")
+    if name and any(word in plain for word in words):
+        run.state.waited = run.state.read_back = run.tick()
+        run.state.order.host_waits()
