@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from analyzers.dryrun import effects, waits
+from analyzers.dryrun import ordering, waits
 from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
@@ -157,9 +157,9 @@ def stream_of(run: Run, call: Call) -> str | None:
         return "" if call.fact.stream == "default" else None
     argument = call.argument("stream")
     if argument is not None and argument.value.kind is not Kind.NONE:
-        return effects.name_of(argument.value) if argument.value.constant != 0 else ""
+        return ordering.name_of(argument.value) if argument.value.constant != 0 else ""
     if call.receiver is not None and call.receiver.kind is Kind.STREAM:
-        return effects.name_of(call.receiver)
+        return ordering.name_of(call.receiver)
     return None
 
 
