@@ -49,11 +49,12 @@ def _waiter(run: Run, call: Call) -> str:
 
 
 def wait_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
+    """One stream waits for what another has now."""
     run.state.order.stream_waits(_waiter(run, call), name_of(_first(call)))
 
 
 def record(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
-    """One stream waits for what another has now."""
+    """An event marks what its stream has now."""
     event = call.receiver
     if event is not None and event.ident:
         operation = run.state.order.enqueue(_stream_of_call(run, call))
@@ -62,23 +63,22 @@ def record(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
 
 
 def stream_record(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
-    """An event marks what its stream has now."""
+    """A stream records an event, new or given."""
     event = _first(call)
     if event.kind is not Kind.EVENT:
-    """A stream records an event, new or given."""
         event = result if result.kind is Kind.EVENT else Value(Kind.EVENT, ident=run.new_ident())
     run.state.recorded[event.ident] = run.state.order.enqueue(_waiter(run, call))
     return event
 
 
 def wait_event(run: Run, node: ast.Call, call: Call, result: Value) -> None:
+    """A stream waits for what an event marks."""
     receiver_waits = call.fact.effect == "wait_event"
     event = _first(call) if receiver_waits else call.receiver or UNKNOWN
     waiter = _waiter(run, call) if receiver_waits else _stream_of_call(run, call)
     order = run.state.order
     operation = run.state.recorded.get(event.ident)
     if not receiver_waits and operation is not None:
-    """A stream waits for what an event marks."""
         _meant_for_host(run, operation)
     if event.kind is Kind.STREAM:
         order.stream_waits(waiter, name_of(event))
@@ -97,9 +97,9 @@ def _meant_for_host(run: Run, operation: Operation) -> None:
 
 
 def current_stream(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
+    """The current stream of a library, or its default one."""
     current = run.current_stream(library_of(run, call, result))
     if call.fact.effect == "current_stream" and current is not None:
-    """The current stream of a library, or its default one."""
         return current
     return replace(result, kind=Kind.STREAM, ref="", ident=0)
 
