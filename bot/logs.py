@@ -80,5 +80,5 @@ def set_up(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("httpx", "httpcore", "kombu", "amqp", "celery.redirected", "hishel"):
+    for chatty in ("httpx", "httpcore", "kombu", "amqp", "celery", "hishel"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     @property
     def broker(self) -> str:
         """Where the bell hangs, as Celery wants it."""
-        return self.broker_url or "filesystem://"
+        return self.broker_url or "filesystem://localhost"
 
     @property
     def concurrency(self) -> int:

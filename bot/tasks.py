@@ -7,7 +7,9 @@ to be done is for the job table to say, so a lost or doubled message does no har
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
+from multiprocessing import process
 from typing import Any
 
 import celery  # pyright: ignore[reportMissingTypeStubs]
@@ -23,6 +25,7 @@ QUEUES = (REVIEW_QUEUE, GPU_QUEUE)
 TASK = "hostside.job"
 POLL_SECONDS = 0.05
 _PATIENCE = 2  # seconds for a broker to take a bell; the reaper rings again
+_MAIN = process.current_process()
 _GRACE = 30.0  # between the time limit a job can react to and the one that kills it
 
 
@@ -103,22 +106,19 @@ def work_off(settings: Settings, queues: str, concurrency: int, do: Callable[[in
         scratch = settings.data_dir.absolute() / "bell" / "scratch"
         scratch.mkdir(parents=True, exist_ok=True)
         os.environ["TMPDIR"] = str(scratch)
-    app.worker_main(
-        [
-            "worker", f"--queues={queues}", f"--concurrency={concurrency}", "--pool=prefork",
-            "--without-gossip", "--without-mingle", "--without-heartbeat",
-            f"--loglevel={settings.log_level}",
-        ]
-    )  # fmt: skip
+    # Messages are JSON numbers, so that running as root, as containers do, risks nothing more.
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser")
+    options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--pool=prefork"]
+    options += [f"--queues={queues}", f"--concurrency={concurrency}"]
+    app.worker_main(["--quiet", "worker", *options, f"--loglevel={settings.log_level}"])
     return 0
 
 
 def _child(**_: Any) -> None:
     """Let a pool process have children of its own, and die with its parent."""
-    import multiprocessing
-
-    # Celery's pool counts as a daemon, and daemons may have no children; analysis needs them.
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    # Celery's pool puts a process of its own kind here, a daemon that may have no children. The
+    # analysis needs some, made by the standard library.
+    process._current_process = _MAIN  # type: ignore[attr-defined]
     die_with_parent()
 
 

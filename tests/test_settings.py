@@ -26,7 +26,7 @@ def test_three_variables_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.app_id == 7
     assert settings.key == KEY
     assert settings.secrets == (b"hush-hush",)
-    assert settings.broker == "filesystem://"
+    assert settings.broker == "filesystem://localhost"
     assert settings.database.endswith("hostside-data/hostside.db")
 
 

@@ -25,6 +25,8 @@ COMMANDS = {
     "trace": "measure copy/compute overlap, idle time and waits in a GPU trace",
     "bench": "compare the speed of two commits, with correctness first",
     "doctor": "say what works on this machine for measuring, and what to do about the rest",
+    "serve": "run the GitHub App: webhooks, and a worker along with them",
+    "worker": "do the GitHub App's jobs",
     "demo": "review the bundled example change",
 }
 

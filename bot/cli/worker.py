@@ -1,0 +1,37 @@
+"""`hostside worker`: answers the bell and does jobs; as many of them, anywhere, as one likes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from bot.errors import UsageError
+
+HELP = "do the GitHub App's jobs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument(
+        "--queues", default="review", help="which bells to answer: review, gpu, or both (review)"
+    )
+    parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Work until told to stop."""
+    from bot.logs import set_up
+    from bot.office import Worker, open_store
+    from bot.settings import load_settings
+    from bot.tasks import QUEUES, die_with_parent, work_off
+
+    wrong = set(arguments.queues.split(",")) - set(QUEUES)
+    if wrong:
+        raise UsageError(f"there is no queue {min(wrong)!r}; --queues takes {' and '.join(QUEUES)}")
+    settings = load_settings()
+    set_up(settings.log_level)
+    if arguments.embedded:
+        die_with_parent()
+        os.nice(5)  # answering GitHub in time comes first
+    open_store(settings).close()  # a database that is away is told now, not at the first job
+    return work_off(settings, arguments.queues, settings.concurrency, Worker(settings))
