@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from analyzers.dryrun.history import homemade
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import (
     MAPPING,
@@ -20,7 +21,7 @@ from analyzers.dryrun.values import (
     place_of,
     weaken,
 )
-from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
+from analyzers.dryrun.work import device_of_inputs, fetched_from
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
 from analyzers.timeline import Argument
@@ -172,7 +173,7 @@ def _tensor(
         result,
         device=device,
         sure=sure,
-        homemade=on_host and _homemade(fact, arguments, operands),
+        homemade=on_host and homemade(fact, arguments, operands),
         fetched=fetched_from(operands) if device is not Device.GPU else None,
         ident=base.ident if shares and base is not None else run.new_ident(),
         scalar=_scalar(fact, receiver, arguments, operands),
@@ -189,26 +190,6 @@ def _tensor(
 
 
 _COUNTS = ("int", "uint", "bool", "long", "short")  # numbers without a gradient
-
-
-def _homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) -> bool:
-    """Whether the numbers come from the program itself, not from data."""
-    if any(a.name in ("generator", "out") or a.star for a in arguments):
-        return False
-    tensors = [p for o in operands for p in parts(o) if p.kind is Kind.TENSOR]
-    if tensors:
-        return all(t.homemade for t in tensors)
-    if fact.upload:  # torch.tensor(0), torch.tensor([1, 2])
-        data = arguments[0].value if arguments else UNKNOWN
-        return _numbers(data)
-    return fact.fresh and bool(fact.filled)
-
-
-def _numbers(data: Value) -> bool:
-    """Whether it is a number, or a list that holds nothing else, however deep."""
-    if data.kind is Kind.SEQUENCE and data.items:
-        return all(_numbers(item) for item in data.items)
-    return data.kind is Kind.NUMBER
 
 
 def device_by(

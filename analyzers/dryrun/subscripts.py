@@ -75,16 +75,7 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if single and base.on_gpu and _element(run, node, base, "__getitem__"):
         return NUMBER
     if not gathers:
-        gaps = _leaves_gaps(parts)
-        return replace(
-            base,
-            scalar=scalar,
-            fresh=False,
-            strided=base.strided or gaps,
-            gaps=base.gaps or gaps,
-            made_by=None,
-            constant=MISSING,
-        )
+        return _view(base, parts, scalar=scalar)
     result = replace(
         base,
         ident=run.new_ident(),
@@ -99,6 +90,19 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if base.on_gpu:
         enqueue(run, node, (base, *parts), result)
     return result
+
+
+def _view(base: Value, parts: tuple[Value, ...], *, scalar: bool) -> Value:
+    gaps = _leaves_gaps(parts)
+    return replace(
+        base,
+        scalar=scalar,
+        fresh=False,
+        strided=base.strided or gaps,
+        gaps=base.gaps or gaps,
+        made_by=None,
+        constant=MISSING,
+    )
 
 
 def _element(run: Run, node: ast.AST, base: Value, method: str) -> bool:
