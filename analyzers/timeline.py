@@ -14,6 +14,7 @@ from typing import TypeVar
 from analyzers.dryrun.values import Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
+from analyzers.records import record
 from analyzers.source import Source
 
 
@@ -36,7 +37,7 @@ class LoopKind(enum.Enum):
     FEW = "few"  # devices, models, a literal of a few entries
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     """A loop around a place."""
 
@@ -65,7 +66,7 @@ class Guard(enum.Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """The function around a place."""
 
@@ -80,7 +81,7 @@ class Function:
     ordering: bool = False  # it, or what it calls, deals with streams or asynchronous copies
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where an event happens and how often."""
 
@@ -115,7 +116,7 @@ class Place:
         return self.heat in (Heat.HOT, Heat.WARM) and not self.guarded
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One argument at a call."""
 
@@ -126,7 +127,7 @@ class Argument:
     star: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """One call of a known API, with handles for edits."""
 
@@ -180,21 +181,21 @@ class Reason(enum.Enum):
 EXPLICIT = frozenset({Reason.DEVICE, Reason.STREAM, Reason.EVENT})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """Something that happens at a place."""
 
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Called(Event):
     """A call of a known API or of a network."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wait(Event):
     """The host waits for the device."""
 
@@ -218,7 +219,7 @@ class Direction(enum.Enum):
     TO_HOST = "to host"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Copy(Event):
     """Bytes cross between host and device."""
 
@@ -230,7 +231,7 @@ class Copy(Event):
     destination: Value | None = None  # given by the caller, or None when newly allocated
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch(Event):
     """A device function is launched with an explicit grid."""
 
@@ -244,14 +245,14 @@ class Launch(Event):
     tensors: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoaderUsed(Event):
     """A loader is gone through, or handed to something that will."""
 
     loader: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MetadataRead(Event):
     """The host asks for the shape, size or type of data that was copied from the device."""
 
@@ -260,7 +261,7 @@ class MetadataRead(Event):
     attribute: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostRead(Event):
     """The host reads data whose copy from the device is still under way."""
 
@@ -269,7 +270,7 @@ class HostRead(Event):
     sure: Confidence  # that nothing has waited for the copy
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostWrite(Event):
     """The host overwrites memory that a copy to the device is still reading."""
 
@@ -279,7 +280,7 @@ class HostWrite(Event):
     by_next_call: bool = False  # the copy was issued by an earlier call of the same method
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CrossStream(Event):
     """Work on one stream uses data of another stream with no order between them."""
 
@@ -296,7 +297,7 @@ class CrossStream(Event):
     producer_library: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unrecorded(Event):
     """Memory of one stream was used on another, and may be handed out again before that ends."""
 
@@ -307,7 +308,7 @@ class Unrecorded(Event):
     sure: Confidence
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizedIndex(Event):
     """An array is indexed by a number that counts bytes."""
 
@@ -315,7 +316,7 @@ class SizedIndex(Event):
     index: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EarlyElapsed(Event):
     """The time of an event is asked for while it is still queued."""
 
@@ -323,7 +324,7 @@ class EarlyElapsed(Event):
     event: Span | None  # the expression that gives the later event
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elapsed(Event):
     """A duration is computed from two clock readings around device work."""
 
@@ -338,7 +339,7 @@ class Elapsed(Event):
     loops: tuple[Loop, ...] = ()  # those around the work, inside what is timed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accumulated(Event):
     """A tensor is added to a running total or stored in a container."""
 

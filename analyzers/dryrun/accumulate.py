@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import FunctionInfo, dotted
 from analyzers.dryrun.values import Kind, Value
+from analyzers.records import replace
 from analyzers.timeline import Accumulated
 
 

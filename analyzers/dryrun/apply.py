@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import effects, moves, waits
 from analyzers.dryrun.parameters import batch, from_name
@@ -19,6 +18,7 @@ from analyzers.dryrun.work import (
 )
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
+from analyzers.records import replace
 from analyzers.timeline import Argument, Call, Called, MetadataRead, Reason
 
 _REASONS = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of, join, unpack
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import LoaderUsed
 
 

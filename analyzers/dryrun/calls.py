@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
 
 from analyzers.dryrun import apply, classes, functions, guesses, launches, parameters
 from analyzers.dryrun.binding import assign, loader_used, used
@@ -12,10 +11,11 @@ from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
 from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
+from analyzers.records import record, replace
 from analyzers.timeline import Argument
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """A method of a library's object, or of something unknown (`fact` is None)."""
 
@@ -24,7 +24,7 @@ class Bound:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoundLocal:
     """A method of a class of this file."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.hazards import MAYBE
@@ -12,6 +11,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import UNKNOWN, Kind, Value
+from analyzers.records import replace
 
 
 def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[], bool]) -> bool:

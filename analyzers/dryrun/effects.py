@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 
 from analyzers.dryrun import accumulate, iteration, launches, moves, ordering, waits
 from analyzers.dryrun.contexts import context
@@ -12,6 +11,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, parts
+from analyzers.records import replace
 from analyzers.timeline import Call
 
 # Effects whose call does not read the data of its operands.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from analyzers.dryrun import calls, loops, waits
@@ -31,12 +30,13 @@ from analyzers.dryrun.values import (
 )
 from analyzers.dryrun.work import elementwise
 from analyzers.finding import Confidence, Span
+from analyzers.records import record, replace
 from analyzers.timeline import Loop, LoopKind, Reason
 
 MAX_ITEMS = 24  # longer literals are sequences of their joined elements
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arithmetic:
     """How a number was computed, for rules that check grids and sizes."""
 

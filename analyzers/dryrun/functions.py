@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import roles
 from analyzers.dryrun.parameters import expected
-from analyzers.dryrun.relevance import handed_device_values
 from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Heat
 
 

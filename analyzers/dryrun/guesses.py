@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import accumulate
 from analyzers.dryrun.apply import forward, known_call
@@ -15,6 +14,7 @@ from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Argument
 
 

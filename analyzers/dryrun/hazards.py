@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Lent, Written
 from analyzers.dryrun.streams import DEFAULT, Operation
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import CrossStream, HostRead, HostWrite, Place, Unrecorded
 
 # Streams whose names start so were handed in: a caller may pass the current one.

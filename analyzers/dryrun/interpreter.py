@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 
 from analyzers.dryrun import functions, relevance
 from analyzers.dryrun.expressions import evaluate
@@ -15,6 +14,7 @@ from analyzers.dryrun.statements import execute
 from analyzers.dryrun.values import MISSING
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
+from analyzers.records import replace
 from analyzers.source import Source
 from analyzers.timeline import Copy, Direction, Heat, Timeline
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 
 from analyzers.dryrun import waits
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import NUMBER, UNKNOWN, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import elementwise
+from analyzers.records import replace
 from analyzers.timeline import Call, Reason
 
 

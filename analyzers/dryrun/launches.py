@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import waits
 from analyzers.dryrun.run import MAX_DEPTH, Run
@@ -12,6 +11,7 @@ from analyzers.dryrun.values import NONE, NUMBER, UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import enqueue, parts
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
+from analyzers.records import replace
 from analyzers.timeline import Argument, Call, Called, Launch, Reason
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import ordering, waits
 from analyzers.dryrun.results import dtype_name
@@ -13,6 +12,7 @@ from analyzers.dryrun.state import Unfinished
 from analyzers.dryrun.values import HOST_MEMORY, UNKNOWN, Device, Kind, Value, constant, place_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes, library_of
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Call, Copy, Direction, Reason
 
 

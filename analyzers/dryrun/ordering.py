@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun.hazards import MADE, parts
 from analyzers.dryrun.run import Run
@@ -11,6 +10,7 @@ from analyzers.dryrun.streams import ANY, Operation
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value
 from analyzers.dryrun.work import library_of
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Call, EarlyElapsed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun.hazards import GIVEN
 from analyzers.dryrun.run import Run
@@ -21,6 +20,7 @@ from analyzers.dryrun.values import (
     weaken,
 )
 from analyzers.finding import Confidence
+from analyzers.records import replace
 
 _PLAIN = {"int": NUMBER, "float": NUMBER, "bool": NUMBER, "str": TEXT, "bytes": TEXT}
 _CONTAINERS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from analyzers.dryrun.history import homemade
 from analyzers.dryrun.run import Run
@@ -24,6 +23,7 @@ from analyzers.dryrun.values import (
 from analyzers.dryrun.work import device_of_inputs, fetched_from
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
+from analyzers.records import replace
 from analyzers.timeline import Argument
 
 KINDS = {

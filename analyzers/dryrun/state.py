@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from analyzers.dryrun.streams import Operation, Order
 from analyzers.dryrun.values import UNKNOWN, Value, join
 from analyzers.finding import Confidence, Span
+from analyzers.records import record, replace
 from analyzers.timeline import Call, Copy, Loop, Unrecorded
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unfinished:
     """An asynchronous copy and the operation it is on the device."""
 
@@ -19,7 +20,7 @@ class Unfinished:
     sure: Confidence = Confidence.CERTAIN
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """The last device work that wrote some memory."""
 
@@ -31,7 +32,7 @@ class Written:
     allocates: bool = False  # without filling it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lent:
     """The last use of one stream's memory on another stream."""
 
@@ -39,7 +40,7 @@ class Lent:
     event: Unrecorded
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """The last device work enqueued, for timing."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
@@ -20,6 +19,7 @@ from analyzers.dryrun.subscripts import indices
 from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
+from analyzers.records import replace
 from analyzers.timeline import Guard, Heat, Loop, LoopKind
 
 # Loops whose turns are long: what stands in them beside an inner loop runs rarely.

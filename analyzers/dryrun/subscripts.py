@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from analyzers.dryrun import waits
 from analyzers.dryrun.run import Run
@@ -18,6 +17,7 @@ from analyzers.dryrun.values import (
     weaken,
 )
 from analyzers.dryrun.work import enqueue, host_reads
+from analyzers.records import replace
 from analyzers.timeline import Reason, SizedIndex
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any, Final
 
 from analyzers.finding import Confidence
+from analyzers.records import record, replace
 
 
 class Device(enum.Enum):
@@ -51,7 +52,7 @@ class Missing:
 MISSING: Final = Missing()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """One abstract value. Values with the same `ident` (not 0) share memory."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import NUMBER, Device, Kind, Value
+from analyzers.records import record, replace
 from analyzers.timeline import Call, Elapsed, Place, Reason, Wait
 
 _READS_DATA = frozenset({Reason.SCALAR, Reason.CONDITION, Reason.FORMAT, Reason.COPY})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """A reading of a clock: what the device had been given, and what the host had waited for."""
 

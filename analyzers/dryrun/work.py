@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import replace
 
 from analyzers.dryrun import hazards as uses
 from analyzers.dryrun.hazards import host_reads, host_writes, parts
@@ -13,6 +12,7 @@ from analyzers.dryrun.state import Work
 from analyzers.dryrun.streams import DEFAULT
 from analyzers.dryrun.values import MISSING, NUMBER, Device, Kind, Value
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Call, Copy, Reason
 
 __all__ = ["elementwise", "enqueue", "host_reads", "host_writes", "parts"]
