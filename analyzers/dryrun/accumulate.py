@@ -129,8 +129,9 @@ def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozens
     """The names that what is sent through backward() is computed from, itself included."""
     if not backward:
         return frozenset()
-    if info is not None and info.sources is not None:
-        return info.sources
+    known = info.sources if info is not None else run.scan.sources
+    if known is not None:
+        return known
     found = set(backward)
     tree = info.node if info is not None else run.source.tree
     assigned = [
@@ -149,8 +150,7 @@ def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozens
                 found |= used
     found -= {"", "self"}
     result = frozenset(found)
-    if info is not None:
-        info.sources = result
+    (info if info is not None else run.scan).sources = result
     return result
 
 

@@ -87,6 +87,7 @@ class Scan:
         default_factory=dict[FunctionNode, FunctionInfo]
     )
     classes: dict[ast.AST, ClassInfo] = field(default_factory=dict[ast.AST, ClassInfo])
+    sources: frozenset[str] | None = None  # names that what goes through backward() is made from
     module_backward: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])  # names that the module's own code uses
 
