@@ -8,6 +8,7 @@ from analyzers.dryrun import apply, classes, functions, guesses, launches, param
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
+from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
@@ -120,7 +121,19 @@ def call(run: Run, node: ast.Call) -> Value:
         return apply.known_call(run, node, instance, instance.name, callee, given)
     if callee.kind is Kind.MODULE or callee.on_gpu:
         return _forward(run, node, callee, given)
+    _handed_in(run, node)
     return guesses.unknown_call(run, node, None, dotted(node.func).rpartition(".")[2], given)
+
+
+def _handed_in(run: Run, node: ast.Call) -> None:
+    """A function that was handed in is called: whoever times it may be timing the device."""
+    info, state = run.frame.info, run.state
+    if info is None or not isinstance(node.func, ast.Name) or not run.tensor_class:
+        return
+    name = node.func.id
+    idle = state.work is None or state.work.order <= state.waited
+    if idle and any(parameter.arg == name for parameter in info.parameters):
+        state.work = Work(run.tick(), None, Confidence.POSSIBLE, run.loops)
 
 
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
