@@ -145,13 +145,19 @@ def _emit(
             tensors=tensors,
         )
     )
-    name = _stream_name(run, kernel_fact, stream)
+    _run_kernel(run, node, call, tensors, _stream_name(run, kernel_fact, stream))
+
+
+def _run_kernel(
+    run: Run, node: ast.Call, call: Call, tensors: tuple[Value, ...], name: str | None
+) -> None:
+    """The device work of a launch, and what a library copies for it."""
     written = Value(Kind.TENSOR, device=Device.GPU, sure=Confidence.CERTAIN)
     enqueue(run, node, tensors, written, call, stream=name)
     for tensor in tensors:  # a kernel may write each of its arrays
         if tensor.device is not Device.HOST:
             enqueue(run, node, (), replace(tensor, device=Device.GPU), call, stream=name)
-        elif kernel_fact is not None and kernel_fact.waits == "copy":
+        elif call.fact.waits == "copy":
             waits.wait(run, Reason.COPY, written, node, call)
 
 

@@ -90,6 +90,7 @@ BAD = [
             threads = 256
             blocks = x.shape[0] // threads  # <-
             scale[blocks, threads](x, 2)
+            scale[int(x.size / 256), 256](x, 3)  # <-
         """,
         fixed="""
         from numba import cuda
@@ -104,32 +105,7 @@ BAD = [
             threads = 256
             blocks = -(-x.shape[0] // threads)
             scale[blocks, threads](x, 2)
-        """,
-    ),
-    Bad(
-        """
-        from numba import cuda
-
-        @cuda.jit
-        def scale(x, f):
-            i = cuda.grid(1)
-            if i < x.size:
-                x[i] *= f
-
-        def run(x, n):
-            scale[int(n / 256), 256](x, 2)  # <-
-        """,
-        fixed="""
-        from numba import cuda
-
-        @cuda.jit
-        def scale(x, f):
-            i = cuda.grid(1)
-            if i < x.size:
-                x[i] *= f
-
-        def run(x, n):
-            scale[int(-(-n // 256)), 256](x, 2)
+            scale[int(-(-x.size // 256)), 256](x, 3)
         """,
     ),
 ]

@@ -6,8 +6,7 @@ kernel, or a scalar argument of the launch.
 
 ## Why it matters
 Numba takes a Python float for a float64, and float32 with float64 is computed in float64. A T4
-computes that at 1/32, and A10, L4, L40S and RTX cards at 1/64 of the single-precision rate; each
-element is converted there and back. Integers do not promote.
+computes that at 1/32, A10, L4, L40S and RTX cards at 1/64 of the rate. Integers do not promote.
 
 ## Example
 Pass `np.float32(0.5)`, and write `np.float32(0.5)` in the kernel.
@@ -167,7 +166,6 @@ GOOD = [
     """,
     # A stated signature makes the argument single precision.
     """
-    import numpy as np
     from numba import cuda
 
     @cuda.jit("void(float32[:], float32)")
@@ -177,7 +175,7 @@ GOOD = [
             a[i] *= f
 
     def run(n):
-        scale[(n + 255) // 256, 256](cuda.device_array(n, np.float32), 0.5)
+        scale[(n + 255) // 256, 256](cuda.device_array(n, "float32"), 0.5)
     """,
 ]
 
@@ -193,7 +191,7 @@ def numba_float64_promotion(timeline: Timeline) -> Iterator[Finding]:
         singles = {name for name, a in given.items() if a.value.dtype == "float32"} | {SINGLE}
         met = [m for m in meetings(kernel) if m.arrays & singles]
         if declared(kernel) is None:
-            yield from _arguments(timeline, launch, met, given)
+            yield from _arguments(timeline, met, given)
         yield from _literals(timeline, met, said, launch.place.span)
     for defined in timeline.kernels:
         yield from _stated(timeline, defined, said)
@@ -216,7 +214,7 @@ def _given(launch: Launch, kernel: Kernel) -> dict[str, Argument]:
 
 
 def _arguments(
-    timeline: Timeline, launch: Launch, met: list[Meeting], given: dict[str, Argument]
+    timeline: Timeline, met: list[Meeting], given: dict[str, Argument]
 ) -> Iterator[Finding]:
     names = [m.double.id for m in met if isinstance(m.double, ast.Name)]
     doubles = [given[n] for n in dict.fromkeys(names) if n in given and _is_double(given[n])]
