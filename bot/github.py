@@ -181,13 +181,14 @@ def _refusal(problem: RequestFailed, now: float) -> GitHubError:
     refused = failure(raw.status_code, said(raw.content), headers, now)
     if not problem.request.url.path.endswith("/access_tokens"):
         return refused
-    if isinstance(refused, GoneError):
+    no_such_app = raw.status_code == 404 and "integration" in said(raw.content).lower()
+    if isinstance(refused, GoneError) and not no_such_app:
         return GoneError("the App is no longer installed there", raw.status_code)
-    if raw.status_code == 401:
+    if raw.status_code == 401 or no_such_app:
         return DeniedError(
             "GitHub does not accept the App's signature; check HOSTSIDE_APP_ID, "
             "HOSTSIDE_PRIVATE_KEY and this machine's clock",
-            401,
+            raw.status_code,
         )
     if raw.status_code == 422:
         wanted = ", ".join(f"{name}: {level}" for name, level in PERMISSIONS.items())

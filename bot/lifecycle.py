@@ -94,7 +94,8 @@ def _reopens(old: EarlierComment) -> bool:
 
 def _is_gone(old: EarlierComment, review: Review, silent: frozenset[str]) -> bool:
     """Whether the finding of this comment is known not to be there any more."""
-    if old.fixed or old.dismissed or _rule(old) in silent:
+    # GitHub resolves the thread of a suggestion that was applied: that is no dismissal.
+    if old.fixed or old.rejected_by or _rule(old) in silent:
         return False
     report = next((file for file in review.files if file.path == old.path), None)
     return report is None or not (report.unjudged or report.reason == FILTERED)

@@ -42,12 +42,21 @@ def _description() -> OpenAPI:
     return OpenAPI.from_dict(description)
 
 
+# Where GitHub sends null although its description leaves that out: a comment that is outdated
+# stands on no line, and a deleted fork is no repository. By a field beside it.
+_NULL_IN_TRUTH = {"line": "diff_hunk", "position": "diff_hunk", "repo": "label"}
+
+
 def _allow_null(part: Any) -> None:
     """Where a field may be null, its list of values leaves null out; JSON Schema wants it there."""
     if isinstance(part, dict):
         values = part.get("enum")
         if isinstance(values, list) and part.get("nullable") and None not in values:
             values.append(None)
+        for name, beside in _NULL_IN_TRUTH.items():
+            if beside in part and isinstance(part.get(name), dict):
+                nothing = {"type": "object", "nullable": True, "enum": [None]}
+                part[name] = {"anyOf": [part[name], nothing]}
     for inner in part.values() if isinstance(part, dict) else part:
         if isinstance(inner, dict | list):
             _allow_null(inner)
@@ -98,11 +107,12 @@ def _request(method: str, target: str, headers: dict[str, str], body: bytes) -> 
 
 
 def _words(error: Exception) -> str:
-    details = [str(error)]
-    cause = error.__cause__
+    """What is wrong, without the whole body that it is wrong in."""
+    details = [type(error).__name__]
+    cause: BaseException | None = error
     while cause is not None:
-        details.append(str(cause)[:300])
         inner = getattr(cause, "schema_errors", ())
-        details += [f"{'/'.join(map(str, e.path))}: {e.message[:200]}" for e in inner]
+        details += [f"{'/'.join(map(str, e.path))}: {e.message[-200:]}" for e in inner]
+        details += [] if inner else [str(cause)[:160]]
         cause = cause.__cause__
     return " | ".join(details)
