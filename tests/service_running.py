@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ class Service:
     url: str = ""
     lines: list[dict[str, Any]] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
+    reader: threading.Thread = field(default_factory=threading.Thread)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -72,14 +73,19 @@ class Service:
             env=self.environment,
             cwd=Path(__file__).parents[1],
         )
-        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
+        self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
+        self.reader.start()
         wait_until(lambda: bool(self.url) or self.process.poll() is not None, "it listens")
         assert self.url, "\n".join(self.raw[-20:])
         self.world.deliver = to_address(f"{self.url}/webhooks/github", SECRET)
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
+        with process.stderr:
+            self._listen(process.stderr)
+
+    def _listen(self, lines: Iterable[str]) -> None:
+        for line in lines:
             self.raw.append(line.rstrip())
             try:
                 said = json.loads(line)
@@ -145,6 +151,7 @@ def serving(world: World, directory: Path, *options: str, **settings: str) -> It
                 service.process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 service.kill()
+        service.reader.join(timeout=10)
 
 
 def wait_until(
