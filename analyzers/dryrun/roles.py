@@ -84,6 +84,8 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
         found.add("eval")
     if info.name == "__init__":
         found.add("cold")
+    if parts & set(names.get("set_up_functions", ())) or "warm_up" in name:
+        found.add("set_up")
     if parts & {"test", "bench", "benchmark", "profile"}:
         found.add("test")
     if name.endswith("_cpu") or name.startswith("cpu_"):

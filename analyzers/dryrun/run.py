@@ -142,6 +142,9 @@ class Run:
             return Heat.COLD
         base = self.frame.heat
         many = [loop for loop in self.loops if loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS)]
+        info = self.frame.info
+        if base is Heat.COLD and info is not None and "set_up" in info.roles:
+            return Heat.HOT if any(loop.kind is LoopKind.DATA for loop in many) else Heat.COLD
         if any(loop.kind is LoopKind.DATA or loop.runs_work for loop in many):
             return Heat.HOT
         if many and base is not Heat.COLD:
