@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 class Confidence(enum.StrEnum):
@@ -16,14 +17,14 @@ class Confidence(enum.StrEnum):
     @property
     def rank(self) -> int:
         """0 for the surest, so that sorting by rank puts it first."""
-        return _CONFIDENCE_ORDER.index(self)
+        return _CONFIDENCE_RANKS[self]
 
     def weaker(self, other: Confidence) -> Confidence:
         """The less sure of the two: a chain of evidence is as good as its weakest link."""
-        return self if self.rank >= other.rank else other
+        return self if self is other or self.rank >= other.rank else other
 
 
-_CONFIDENCE_ORDER = list(Confidence)
+_CONFIDENCE_RANKS = {confidence: rank for rank, confidence in enumerate(Confidence)}
 
 
 class Severity(enum.StrEnum):
@@ -36,7 +37,10 @@ class Severity(enum.StrEnum):
     @property
     def rank(self) -> int:
         """0 for the worst."""
-        return list(Severity).index(self)
+        return _SEVERITY_RANKS[self]
+
+
+_SEVERITY_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Objective(enum.StrEnum):
@@ -55,8 +59,7 @@ class Safety(enum.StrEnum):
     DISPLAY = "display"  # a sketch, never applied by machine
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A range of source text: lines from 1, columns from 0 in characters, end exclusive."""
 
     line: int

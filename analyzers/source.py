@@ -100,6 +100,8 @@ class Source:
         end_line: int = getattr(node, "end_lineno", None) or line
         column: int = getattr(node, "col_offset", 0)
         end_column: int = getattr(node, "end_col_offset", None) or column
+        if self._one_byte_each:
+            return Span(line, column, end_line, end_column)
         return Span(
             line, self._characters(line, column), end_line, self._characters(end_line, end_column)
         )
@@ -128,6 +130,10 @@ class Source:
                 *accumulate(1 if byte & 0xC0 != 0x80 else 0 for byte in data),
             )
         return table[min(offset, len(table) - 1)] + mark
+
+    @cached_property
+    def _one_byte_each(self) -> bool:
+        return (self.parsed or self.text).isascii()
 
     @cached_property
     def _parsed_lines(self) -> tuple[str, ...]:

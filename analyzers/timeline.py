@@ -6,19 +6,19 @@ values, their place (loops, guards, function, heat) and the call that caused the
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from analyzers.dryrun.values import Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Fact
-from analyzers.records import record
+from analyzers.records import Word, record
 from analyzers.source import Source
 
 
-class Heat(enum.Enum):
+class Heat(Word):
     """How often a place runs, as far as can be told."""
 
     HOT = "hot"  # in a loop over data or steps, or in what such a loop calls
@@ -27,7 +27,7 @@ class Heat(enum.Enum):
     COLD = "cold"  # set-up, once per epoch, behind a modulo, debug or error guard
 
 
-class LoopKind(enum.Enum):
+class LoopKind(Word):
     """What a loop goes over."""
 
     DATA = "data"  # batches of a loader
@@ -54,7 +54,7 @@ class Loop:
         return self.span in self.working
 
 
-class Guard(enum.Enum):
+class Guard(Word):
     """Why a place does not run on every turn."""
 
     INTERVAL = "interval"  # step % n == 0
@@ -157,7 +157,7 @@ class Call:
         return any(a.star for a in self.arguments)
 
 
-class Reason(enum.Enum):
+class Reason(Word):
     """Why the host waits."""
 
     DEVICE = "device"  # an explicit wait for everything
@@ -212,7 +212,7 @@ class Wait(Event):
         return self.reason in EXPLICIT
 
 
-class Direction(enum.Enum):
+class Direction(Word):
     """Which way bytes go."""
 
     TO_DEVICE = "to device"
@@ -368,9 +368,16 @@ class Timeline:
     kernels: tuple[Value, ...] = ()  # device functions defined in this file
     loaders_moved: frozenset[Span] = frozenset()  # loader calls whose batches go to the device
 
+    @cached_property
+    def _by_kind(self) -> dict[type[Event], list[Event]]:
+        groups: dict[type[Event], list[Event]] = {}
+        for event in self.events:
+            groups.setdefault(event.__class__, []).append(event)
+        return groups
+
     def of(self, kind: type[E_]) -> Iterator[E_]:
         """The events of that class, in order."""
-        return (event for event in self.events if isinstance(event, kind))
+        return iter(self._by_kind.get(kind, ()))  # type: ignore[arg-type]  # grouped by class
 
     def calls(self, effect: str = "") -> Iterator[Call]:
         """The calls of known APIs; with `effect`, of those that have it."""

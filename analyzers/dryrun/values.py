@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import field
 from typing import Any, Final
 
 from analyzers.finding import Confidence
-from analyzers.records import record, replace
+from analyzers.records import Word, record, replace
 
 
-class Device(enum.Enum):
+class Device(Word):
     """Where the bytes of a value are."""
 
     HOST = "host"
@@ -18,7 +17,7 @@ class Device(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class Kind(enum.Enum):
+class Kind(Word):
     """What a value is, seen from the GPU."""
 
     UNKNOWN = "unknown"

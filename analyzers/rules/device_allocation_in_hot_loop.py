@@ -29,7 +29,7 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import applies, shown, when
 from analyzers.launching import around
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Called, LoopKind, Timeline
+from analyzers.timeline import Call, LoopKind, Timeline
 
 BAD = [
     Bad(
@@ -118,12 +118,12 @@ _POOL = re.compile(r"\brmm\b|MemoryPool|set_memory_manager")
 
 @rule("GPU504", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def device_allocation_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
-    if _POOL.search(timeline.source.text):
+    calls = [call for call in timeline.calls() if call.name.startswith(_UNPOOLED)]
+    if not calls or _POOL.search(timeline.source.text):
         return
-    for event in timeline.of(Called):
-        call = event.call
+    for call in calls:
         place = call.place
-        if not call.name.startswith(_UNPOOLED) or not place.in_loop or not applies(place):
+        if not place.in_loop or not applies(place):
             continue
         if place.loops[-1].comprehension or not _same_size(timeline, call):
             continue
