@@ -40,7 +40,7 @@ def expected(run: Run, info: FunctionInfo, parameter: ast.arg) -> Value:
     if parameter.annotation is not None:
         value = from_annotation(run, parameter.annotation)
         if value is not None:
-            return _placed(run, info, value)
+            return placed(run, info, value)
     default = _default(info, parameter)
     if default is not None and isinstance(default, ast.Constant) and default.value is not None:
         value = constant(default.value)
@@ -72,11 +72,11 @@ def _by_use(run: Run, info: FunctionInfo, name: str) -> Value:
         return named
     foreign = any(_is_foreign(run, attribute) for attribute in used)
     if run.tensor_class and used & marks and not foreign:
-        return _placed(run, info, tensor(run, Confidence.LIKELY))
+        return placed(run, info, tensor(run, Confidence.LIKELY))
     per_step = "per_step" in info.roles and info.owner is not None
     if named.kind is Kind.TENSOR and run.tensor_class and not foreign:
         sure = Confidence.LIKELY if per_step else Confidence.POSSIBLE
-        return _placed(run, info, weaken(named, sure))
+        return placed(run, info, weaken(named, sure))
     return UNKNOWN
 
 
@@ -86,10 +86,10 @@ def _is_foreign(run: Run, name: str) -> bool:
     return fact is None or fact.name.endswith(".*")
 
 
-def _placed(run: Run, info: FunctionInfo, value: Value) -> Value:
+def placed(run: Run, info: FunctionInfo, value: Value) -> Value:
     """A tensor parameter: on the device where the function is written for one."""
     if value.kind in (Kind.SEQUENCE, Kind.MAPPING) and value.element is not None:
-        return replace(value, element=_placed(run, info, value.element))
+        return replace(value, element=placed(run, info, value.element))
     if value.kind is not Kind.TENSOR or value.device is not Device.UNKNOWN:
         return value
     if info.roles & {"dataset", "on_cpu"}:

@@ -12,6 +12,7 @@ from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import combine, operator_text, truth
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
+from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted, stored_names
 from analyzers.dryrun.state import State
@@ -109,9 +110,11 @@ def _if(run: Run, node: ast.If) -> bool:
     truth(run, value, node.test)
     guard = classify(run, node.test)
     other = run.state.copy()
+    narrow(run, node.test)
     with run.inside(guard=guard):
         body_live = execute(run, node.body)
     after_body, run.state = run.state, other
+    narrow(run, node.test, holds=False)
     with run.inside(guard=None if guard is Guard.ONCE else guard):
         else_live = execute(run, node.orelse) if node.orelse else True
     if body_live and else_live:
