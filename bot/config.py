@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from analyzers.finding import Confidence, Objective, Severity
 from bot.errors import ConfigError, UsageError
@@ -50,6 +50,8 @@ class RepoConfig:
     skip_authors: tuple[str, ...] = ()
     skip_branches: tuple[str, ...] = ()
     check_run: bool = True
+    bench_paths: tuple[str, ...] = ()  # benchmark files beside those of gpu_bench folders
+    bench_sandbox: Literal["auto", "bubblewrap", "container", "none"] = "auto"
     source: str = field(default="", compare=False)  # the file it came from
 
     def wants(self, path: str) -> bool:

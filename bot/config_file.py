@@ -14,6 +14,20 @@ from bot.config import RepoConfig, codes, known_gpu
 from bot.errors import ConfigError, UsageError
 
 
+class BenchTable(BaseModel):
+    """The keys of `[tool.hostside.bench]`."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
+
+    paths: list[str] = Field(
+        default=[], description="Benchmark files besides `gpu_bench/`: files, folders, patterns."
+    )
+    sandbox: Literal["auto", "bubblewrap", "container", "none"] = Field(
+        default="auto",
+        description="What benchmarks run in; none: also where no sandbox works.",
+    )
+
+
 class HostsideTable(BaseModel):
     """The keys of `[tool.hostside]`, or of .github/hostside.toml at its top level."""
 
@@ -69,6 +83,7 @@ class HostsideTable(BaseModel):
         default=[], description="Leave pull requests alone from or into one of these branches."
     )
     check_run: bool = Field(default=True, description="Show a check beside each reviewed commit.")
+    bench: BenchTable = Field(default=BenchTable(), description="What `hostside bench` runs.")
 
 
 def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
@@ -115,6 +130,8 @@ def _settings(table: HostsideTable, name: str) -> RepoConfig:
         skip_authors=tuple(table.skip_authors),
         skip_branches=tuple(table.skip_branches),
         check_run=table.check_run,
+        bench_paths=tuple(table.bench.paths),
+        bench_sandbox=table.bench.sandbox,
         source=name,
     )
 
@@ -130,11 +147,12 @@ def _sentence(name: str, text: str, table: tuple[str, ...], problem: ValidationE
 
 def _complaint(path: Sequence[str], error: Mapping[str, Any]) -> str:
     key = ".".join(path) or "the table"
-    known = sorted(field.alias or name for name, field in HostsideTable.model_fields.items())
+    table = BenchTable if path[:1] == ["bench"] and len(path) > 1 else HostsideTable
+    known = sorted(field.alias or name for name, field in table.model_fields.items())
     if error["type"] == "extra_forbidden":
         import difflib
 
-        close = difflib.get_close_matches(key, known, 1)
+        close = difflib.get_close_matches(path[-1], known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
         return f"there is no key {key!r}; {hint}"
     message = str(error["msg"])

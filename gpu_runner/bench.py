@@ -52,9 +52,11 @@ class Progress:
 Listen = Callable[[Progress], None]
 
 
-def listed(repository: Repository, commit: str, modelled: bool = False) -> tuple[Benchmark, ...]:
+def listed(
+    repository: Repository, commit: str, modelled: bool = False, own: Sequence[str] = ()
+) -> tuple[Benchmark, ...]:
     """The benchmarks of a commit, read without running anything."""
-    return discover(repository.files(commit), reader(repository, commit), modelled)
+    return discover(repository.files(commit), reader(repository, commit), modelled, own)
 
 
 def reader(repository: Repository, commit: str) -> Read:
@@ -84,7 +86,7 @@ class _Run:
         self.listen = listen
         self.started = time.monotonic()
         self.date = datetime.now(UTC).isoformat(timespec="seconds")
-        self.repository = Repository(Path(request.repository))
+        self.repository = Repository.around(Path(request.repository))
         self.found: Found = find(request.backend, request.gpu)
         if self.found.backend is Backend.CUDA and self.found.device is not None:
             self.found = with_link(self.found, self.found.device)
@@ -111,15 +113,16 @@ class _Run:
                 builds=trees.builds,
                 benchmarks=benchmarks,
             )
-        problem = None if benchmarks else "no benchmark executes a changed function; name one"
+        problem = _nothing(benchmarks)
         return replace(run, notes=(*run.notes, *notes), problem=problem, seconds=self._seconds())
 
     def _selection(self) -> Selection:
         request, commit = self.request, benches_commit(self.request)
-        found = listed(self.repository, commit, self.found.backend is Backend.MODEL)
+        modelled = self.found.backend is Backend.MODEL
+        found = listed(self.repository, commit, modelled, request.paths)
         changed = [each.path for each in self._changes()]
         selection = select(found, changed, request.targets, reader(self.repository, commit))
-        if selection.chosen or not found or request.base != request.head:
+        if selection.chosen or not found or request.targets or request.base != request.head:
             return selection
         return Selection(found, "base and head are the same commit: all benchmarks")
 
@@ -243,6 +246,18 @@ class _Run:
         return lambda touched: any(
             (path, line) in changed for path, lines in touched.items() for line in lines
         )
+
+
+def _nothing(benchmarks: Sequence[BenchmarkRun]) -> str | None:
+    """Why there is no number and no verdict at all, or None when there is one."""
+    if not benchmarks:
+        return "no benchmark executes a changed function; name one"
+    if any(each.rounds or (each.correctness and not each.problem) for each in benchmarks):
+        return None
+    said = next((each.problem for each in benchmarks if each.problem), None)
+    first = f"{benchmarks[0].name}: {said}"
+    more = f" (and {len(benchmarks) - 1} more)" if len(benchmarks) > 1 else ""
+    return one_line(f"no benchmark could be timed; {first}", 1900) + more
 
 
 def _wanted(talk: Conversation, one: Benchmark, ours: dict[str, Benchmark]) -> list[Subject]:

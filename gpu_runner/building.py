@@ -7,13 +7,13 @@ benchmark for itself and a benchmark that only the head has can run on the base 
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpu_runner.models import BenchRequest, Build
 from gpu_runner.records import Variant
+from gpu_runner.scratch import scratch
 from gpu_runner.select import Benchmark
 from gpu_runner.tree import Repository, TreeError
 
@@ -54,7 +54,7 @@ def built(
     locks = _locks_differ(repository, request)
     with (
         repository.laid_out([(each.value, sha) for each, sha in wanted.items()]) as folders,
-        tempfile.TemporaryDirectory(prefix="hostside-benches-") as area,
+        scratch("hostside-benches-") as area,
     ):
         sources: dict[Variant, Path] = {}
         builds: list[Build] = []
@@ -67,8 +67,8 @@ def built(
                 sources[variant] = folder
             differs = locks and variant is not Variant.BASE
             builds.append(Build(variant, sha, patched, differs, problem))
-        extract(repository, benches_commit(request), chosen, Path(area))
-        yield Trees(sources, Path(area), tuple(builds))
+        extract(repository, benches_commit(request), chosen, area)
+        yield Trees(sources, area, tuple(builds))
 
 
 def extract(repository: Repository, commit: str, chosen: Iterable[Benchmark], target: Path) -> None:

@@ -12,7 +12,7 @@ import inspect
 import itertools
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from typing import Any
 
 from gpu_runner.api import ATTRIBUTE, Bench
 
+MOST = 500  # cases of one file, and values of one parameter
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -67,10 +68,12 @@ def own_cases(module: ModuleType) -> Iterator[Case]:
             continue
         stem = name.removeprefix("bench_") if hasattr(name, "removeprefix") else name[6:]
         facts: Bench = getattr(function, ATTRIBUTE, Bench())
-        grid = {**getattr(module, f"params_{stem}", {}), **dict(facts.params)}
-        for values in itertools.product(*grid.values()):
+        setup = getattr(module, f"setup_{stem}", None)
+        if setup is not None and not callable(setup):
+            raise TypeError(f"setup_{stem} is not a function")
+        grid = {**_grid(module, stem), **dict(facts.params)}
+        for values in itertools.product(*map(_few, grid.values())):
             parameters = dict(zip(grid, values))  # noqa: B905  (Python 3.9 has no strict)
-            setup = getattr(module, f"setup_{stem}", None)
             make = _maker(setup, parameters) if setup else _constant(parameters)
             yield Case(name, function, make, parameters, facts)
 
@@ -79,10 +82,25 @@ def programs(module: ModuleType) -> Iterator[Case]:
     """The `model_*` functions, which drive a model of a GPU, with their parameters."""
     for name, function in vars(module).copy().items():
         if name.startswith("model_") and callable(function):
-            grid: dict[str, Any] = getattr(module, "params_" + name[6:], {})
-            for values in itertools.product(*grid.values()):
+            grid = _grid(module, name[6:])
+            for values in itertools.product(*map(_few, grid.values())):
                 parameters = dict(zip(grid, values))  # noqa: B905
                 yield Case(name, function, _constant(parameters), parameters)
+
+
+def _grid(module: ModuleType, stem: str) -> dict[str, Any]:
+    grid = getattr(module, f"params_{stem}", {})
+    if not isinstance(grid, dict):
+        raise TypeError(f"params_{stem} is not a dict of names and the values to try")
+    return grid  # pyright: ignore[reportUnknownVariableType]
+
+
+def _few(values: Iterable[Any]) -> list[Any]:
+    """The values of one parameter; a generator may never end."""
+    found = list(itertools.islice(values, MOST + 1))
+    if len(found) > MOST:
+        raise ValueError(f"a parameter has more than {MOST} values")
+    return found
 
 
 def _maker(setup: Callable[..., Any], parameters: dict[str, Any]) -> Callable[[int], Arguments]:

@@ -45,6 +45,8 @@ class Found:
 
 def find(asked: Backend, gpu: str | None = None) -> Found:
     """The hardware for this backend; `auto` is CUDA where a GPU answers, else the CPU."""
+    if gpu is not None and asked in (Backend.MODEL, Backend.CPU):
+        raise DeviceMissingError(f"the {asked} backend uses no GPU; leave out --gpu {gpu}")
     if asked is Backend.MODEL:
         return Found(Backend.MODEL, Device("model", "modelled GPU (modelled, not measured)"))
     if asked is not Backend.CPU:
@@ -54,9 +56,10 @@ def find(asked: Backend, gpu: str | None = None) -> Found:
         if chosen is not None:
             return Found(Backend.CUDA, chosen, nvml)
         if asked is Backend.CUDA or gpu is not None:
+            wanted = f" {gpu}" if gpu else ""
             there = ", ".join(each.name for each in boards) or "none"
             raise DeviceMissingError(
-                f"no CUDA device {gpu or ''} answers here (devices: {there}); `hostside doctor` "
+                f"no CUDA device{wanted} answers here (devices: {there}); `hostside doctor` "
                 "says why, and --backend cpu measures wall time without one"
             )
     return Found(Backend.CPU, processor())

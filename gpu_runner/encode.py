@@ -24,7 +24,7 @@ DEEPEST = 20
 PLAIN: dict[type, tuple[str, Callable[[Any], Any]]] = {
     type(None): ("constant", lambda value: value),
     bool: ("constant", lambda value: value),
-    int: ("int", str),
+    int: ("int", lambda value: str(value) if abs(value) < 1 << 64 else hex(value)),
     str: ("str", str),
     float: ("float", float.hex),
     complex: ("complex", lambda value: [value.real.hex(), value.imag.hex()]),

@@ -97,9 +97,11 @@ def _gated(bench: Bench, subject: Subject, blank: BenchmarkRun) -> BenchmarkRun 
         for variant in bench.variants
     )
     problem = incomparable(subject, base)
-    found = replace(blank, correctness=checks, problem=problem)
+    if problem and all(each.passed for each in checks):
+        return replace(blank, problem=problem)
+    found = replace(blank, correctness=checks)
     passed = tuple(each.variant for each in checks if each.passed)
-    if problem or Variant.BASE not in passed or len(passed) < 2:
+    if Variant.BASE not in passed or len(passed) < 2:
         return found
     suspected = [(v, said) for v in passed if (said := caching(tried[v], base))]
     alarms = [each for each in suspected if _remembers(bench, subject, seeds, each[0])]

@@ -56,6 +56,7 @@ class BenchRequest(Message):
     limits: Limits = field(default_factory=Limits)
     identifier: Label | None = None
     gpu: Label | None = None
+    paths: Annotated[tuple[Label, ...], Field(max_length=100)] = ()  # besides gpu_bench folders
     version: Version = 1
 
     @property

@@ -46,11 +46,16 @@ class Selection:
     offer: str | None = None
 
 
-def discover(paths: Iterable[str], read: Read, modelled: bool = False) -> tuple[Benchmark, ...]:
-    """Every benchmark of the repository, own files first; or the `model_*` programs instead."""
+def discover(
+    paths: Iterable[str], read: Read, modelled: bool = False, own: Sequence[str] = ()
+) -> tuple[Benchmark, ...]:
+    """Every benchmark of the repository, own files first; or the `model_*` programs instead.
+
+    `own` are files, folders and patterns that hold own benchmarks besides `gpu_bench` folders.
+    """
     found: list[Benchmark] = []
     for path in sorted(paths):
-        kind = _kind(path)
+        kind = "gpu_bench" if path.endswith(".py") and _listed(path, own) else _kind(path)
         tree = _parsed(read(path)) if kind else None
         if kind and tree:
             found += _in_file(kind, path, tree) if not modelled else _programs(kind, path, tree)
@@ -112,6 +117,11 @@ def enclosing(text: str, lines: frozenset[int]) -> frozenset[int] | None:
             return None
         found.add(max(around))
     return frozenset(found)
+
+
+def _listed(path: str, own: Sequence[str]) -> bool:
+    names = (path, *map(str, PurePosixPath(path).parents))
+    return any(fnmatch.fnmatchcase(name, each.strip("/")) for each in own for name in names)
 
 
 def _kind(path: str) -> Kind | None:

@@ -9,27 +9,38 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_runner.errors import RunnerError
 from gpu_runner.plain import one_line
+from gpu_runner.scratch import scratch
 
 SAFE = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
     *("-c", "advice.detachedHead=false", "-c", "submodule.recurse=false"),
+    *("-c", "core.quotePath=false"),
 )
+# Set by git for its hooks: they would turn us to another repository, or to its index.
+OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
 SECONDS = 300
+PREFIX = "hostside-bench-"
 LARGEST_FILE = 1 << 20
 HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class TreeError(RunnerError):
     """Git cannot give what was asked for; the sentence names it."""
+
+
+class GitFailedError(TreeError):
+    """Git ran and refused."""
+
+    def __init__(self, command: str, folder: Path, said: str) -> None:
+        super().__init__(f"git {command} fails in {folder}: {said}")
+        self.said = said
 
 
 @dataclass(frozen=True)
@@ -47,12 +58,37 @@ class Repository:
 
     folder: Path
 
+    @classmethod
+    def around(cls, folder: Path) -> Repository:
+        """The repository that this folder belongs to, from its top; or why there is none."""
+        if not folder.is_dir():
+            raise TreeError(f"{folder} is not a folder; name a git checkout with --repo")
+        inside = cls(folder.resolve())
+        try:
+            facts = inside._git("rev-parse", "--absolute-git-dir", "--is-inside-work-tree").decode()
+            kept, at_work = facts.split("\n")[:2]
+            top = (
+                inside._git("rev-parse", "--show-toplevel").decode() if at_work == "true" else kept
+            )
+        except GitFailedError as problem:
+            if "not a git repository" not in problem.said:
+                raise TreeError(f"git cannot read {inside.folder}: {problem.said}") from None
+            raise TreeError(
+                f"{inside.folder} is not in a git repository, and benchmarks compare commits; "
+                "name a checkout with --repo"
+            ) from None
+        return cls(Path(top.removesuffix("\n")))
+
     def resolve(self, revision: str) -> str:
         """Full hash of the commit that the revision names."""
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         try:
             return self._git(*asked).decode().strip()
-        except TreeError:
+        except GitFailedError:
+            if not self._git("rev-list", "--all", "--max-count=1"):
+                raise TreeError(
+                    f"{self.folder} has no commit yet; commit something first"
+                ) from None
             raise TreeError(
                 f"{revision!r} is not a commit of {self.folder}; name a branch, tag or hash"
             ) from None
@@ -61,16 +97,16 @@ class Repository:
         """The commit from which head was branched off base; base itself where there is none."""
         try:
             return self._git("merge-base", base, head).decode().strip()
-        except TreeError:
+        except GitFailedError:
             return base
 
     def files(self, commit: str) -> tuple[str, ...]:
-        """Paths of the regular files of a commit; links and submodules are left out."""
+        """Paths of the regular files of a commit; links, submodules and odd names are left out."""
         listing = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
         found: list[str] = []
         for entry in listing.split("\0"):
             facts, _, path = entry.partition("\t")
-            if facts.startswith("100"):
+            if facts.startswith("100") and path.isprintable():
                 found.append(path)
         return tuple(found)
 
@@ -85,33 +121,47 @@ class Repository:
     def changes(self, base: str, head: str) -> tuple[Change, ...]:
         """What differs between two commits, without context lines."""
         plain = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "-U0")
+        plain += ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative")
         text = self._git("diff", *plain, base, head, "--", "*.py").decode("utf-8", "replace")
         return tuple(_changes(text))
 
     @contextlib.contextmanager
     def laid_out(self, commits: Sequence[tuple[str, str]]) -> Generator[dict[str, Path]]:
         """A worktree per (name, commit), all gone afterwards."""
-        area = Path(tempfile.mkdtemp(prefix="hostside-bench-"))
-        try:
-            for name, commit in commits:
-                self._git("worktree", "add", "--detach", "--force", str(area / name), commit)
-            yield {name: area / name for name, _ in commits}
-        finally:
-            for name, _ in commits:
+        with scratch(PREFIX) as area:
+            try:
+                self._forget_killed_runs()
+                for name, commit in commits:
+                    self._git("worktree", "add", "--detach", "--force", str(area / name), commit)
+                yield {name: area / name for name, _ in commits}
+            finally:
+                for name, _ in commits:
+                    with contextlib.suppress(TreeError):
+                        where = str(area / name)
+                        self._git("worktree", "remove", "--force", "--force", where)
+
+    def _forget_killed_runs(self) -> None:
+        """Takes their worktrees off the list; others may be missing because a disk is away."""
+        for line in (
+            self._git("worktree", "list", "--porcelain").decode("utf-8", "replace").split("\n")
+        ):
+            path = Path(line.removeprefix("worktree "))
+            if path.parent.name.startswith(PREFIX) and not path.exists():
                 with contextlib.suppress(TreeError):
-                    self._git("worktree", "remove", "--force", "--force", str(area / name))
-            shutil.rmtree(area, ignore_errors=True)
-            with contextlib.suppress(TreeError):
-                self._git("worktree", "prune")
+                    self._git("worktree", "remove", "--force", "--force", str(path))
 
     def apply(self, tree: Path, patch: str) -> None:
         """Applies a unified diff to a worktree; paths that leave it are refused by git."""
         if "\nBinary files " in patch or "GIT binary patch" in patch:
             raise TreeError("the patch holds binary files; only text can be suggested")
-        Repository(tree)._git("apply", "--whitespace=nowarn", "-", text=patch)
+        try:
+            Repository(tree)._git("apply", "--whitespace=nowarn", "-", text=patch)
+        except GitFailedError as problem:
+            raise TreeError(problem.said) from None
 
     def _git(self, *words: str, text: str | None = None) -> bytes:
         line = ["git", "-C", str(self.folder), *SAFE, *words]
+        kept = {name: value for name, value in os.environ.items() if name not in OF_A_HOOK}
         quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
         try:
             done = subprocess.run(
@@ -121,7 +171,7 @@ class Repository:
                 capture_output=True,
                 timeout=SECONDS,
                 check=False,
-                env={**os.environ, **quiet},
+                env={**kept, **quiet},
             )
         except FileNotFoundError:
             raise TreeError("git is not installed; benchmarks compare commits of it") from None
@@ -129,7 +179,7 @@ class Repository:
             raise TreeError(f"git {words[0]} did not end within {SECONDS} s") from None
         if done.returncode:
             said = one_line(done.stderr) or f"exit code {done.returncode}"
-            raise TreeError(f"git {words[0]} fails in {self.folder}: {said}")
+            raise GitFailedError(words[0], self.folder, said)
         return done.stdout
 
 
@@ -138,7 +188,7 @@ def _changes(text: str) -> Iterator[Change]:
     old = path = ""
     removed: set[int] = set()
     added: set[int] = set()
-    for line in text.splitlines():
+    for line in text.split("\n"):  # not splitlines: a form feed in a line does not end it
         hunk = HUNK.match(line)
         if line.startswith("diff --git "):
             if path:

@@ -128,3 +128,14 @@ def test_a_diff_without_context_gives_lines_of_both_sides() -> None:
     first, second = _changes(text)
     assert (first.path, first.removed, first.added) == ("a.py", {3, 4}, {3, 9, 10})
     assert (second.path, second.removed, second.added) == ("gone.py", {1}, set())
+
+
+@pytest.mark.parametrize("own", ["speed", "speed/", "speed/*.py", "*/timing.py", "speed/timing.py"])
+def test_a_repository_names_other_places_of_own_benchmarks(own: str) -> None:
+    files = {
+        "speed/timing.py": "def bench_one(): ...\n",
+        "speed/data.txt": "def bench_two(): ...\n",
+    }
+    (found,) = discover(files, files.get, own=(own,))
+    assert (found.kind, found.label) == ("gpu_bench", "speed/timing.py::bench_one")
+    assert discover(files, files.get) == ()

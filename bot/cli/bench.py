@@ -10,18 +10,21 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from bot.cli import bench_model
+from bot.cli import bench_model, ending
+from bot.config import RepoConfig, load
 from bot.errors import UsageError
 from bot.reports import bench as written
-from gpu_runner.bench import Progress, Settings, listed, run_bench
+from gpu_runner.bench import Progress, Settings, listed, reader, run_bench
 from gpu_runner.errors import RunnerError
 from gpu_runner.models import BenchReport, BenchRequest
 from gpu_runner.records import Backend, Protocol, Verdict
+from gpu_runner.sandbox import Setting, bubblewrap_problem, container_problem
 from gpu_runner.tree import Repository
 
 HELP = "compare the speed of two commits, with correctness first"
 FORMATS = ("text", "json", "markdown")
 SANDBOXES = ("auto", "bubblewrap", "container", "none")
+IMAGE = "HOSTSIDE_SANDBOX_IMAGE"
 BAD = (Verdict.SLOWER, Verdict.WRONG_RESULT, Verdict.SUSPICIOUS)
 LARGEST_PATCH = 1 << 20
 LONGEST = 10  # times the asked-for seconds that a process may take on a busy machine
@@ -63,7 +66,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
         choices=SANDBOXES,
-        default=os.environ.get("HOSTSIDE_SANDBOX", "auto"),
+        default=os.environ.get("HOSTSIDE_SANDBOX"),
         help="none only for a repository whose every author you trust",
     )
     parser.add_argument("--python", type=Path, metavar="FILE", help="interpreter of the benchmarks")
@@ -86,8 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    repository = Repository(arguments.repo)
-    found = listed(repository, repository.resolve(arguments.head))
+    repository = Repository.around(arguments.repo)
+    head = repository.resolve(arguments.head)
+    found = listed(repository, head, own=load(reader(repository, head)).bench_paths)
     if arguments.format == "json":
         rows = [{"kind": e.kind, "path": e.path, "name": e.name, "target": e.target} for e in found]
         print(json.dumps({"version": 1, "benchmarks": rows}, indent=1))
@@ -101,35 +105,50 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _check_output(arguments.output)
     request = _request(arguments)
-    settings = Settings(arguments.python, os.environ.get("HOSTSIDE_SANDBOX_IMAGE"))
-    with _shown() as listen:
+    settings = Settings(arguments.python, os.environ.get(IMAGE))
+    with ending.by_signal(), _shown() as listen:
         report = run_bench(request, settings, listen)
     _write(_formatted(report, arguments.format), arguments.output)
-    if report.run.problem:
-        print(f"hostside: {report.run.problem}", file=sys.stderr)
-        return 2
-    return int(report.headline in BAD)
+    if report.headline in BAD or report.suggestion_headline in BAD:
+        return 1
+    unbuilt = [f"{each.variant}: {each.problem}" for each in report.run.builds if each.problem]
+    problem = report.run.problem or next(iter(unbuilt), None)
+    if problem:
+        print(f"hostside: {problem}", file=sys.stderr)
+    return 2 if problem else 0
 
 
 def _request(arguments: argparse.Namespace) -> BenchRequest:
-    if arguments.sandbox not in SANDBOXES:  # argparse does not check what the environment says
+    if arguments.sandbox not in (None, *SANDBOXES):  # argparse does not check the environment
         raise UsageError(f"HOSTSIDE_SANDBOX must be one of {', '.join(SANDBOXES)}")
-    repository = Repository(arguments.repo)
+    protocol, patch = _protocol(arguments), _patch(arguments.patch)
+    repository = Repository.around(arguments.repo)
     head = repository.resolve(arguments.head)
     base = repository.merge_base(repository.resolve(arguments.base), head)
+    config = load(reader(repository, base))  # never the head's: a change does not choose its box
     return BenchRequest(
         str(arguments.repo.resolve()),
         base,
         head,
         tuple(arguments.targets),
-        _patch(arguments.patch),
+        patch,
         Backend(arguments.backend),
         arguments.benchmarks_from,
-        arguments.sandbox,
-        _protocol(arguments),
+        arguments.sandbox or _sandbox(config),
+        protocol,
         gpu=arguments.gpu,
+        paths=config.bench_paths,
     )
+
+
+def _sandbox(config: RepoConfig) -> Setting:
+    """What the repository asks for; its `none` counts only where no sandbox works."""
+    if config.bench_sandbox != "none":
+        return config.bench_sandbox
+    boxed = bubblewrap_problem() is None or container_problem(os.environ.get(IMAGE)) is None
+    return "auto" if boxed else "none"
 
 
 def _protocol(arguments: argparse.Namespace) -> Protocol:
@@ -155,10 +174,14 @@ def _patch(path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"the patch {path} cannot be read: {problem}") from problem
-    if len(text) > LARGEST_PATCH or not text.strip():
+        with path.open("rb") as file:
+            content = file.read(LARGEST_PATCH + 1)
+        text = content.decode()
+    except OSError as problem:
+        raise UsageError(f"the patch {path} cannot be read: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"the patch {path} is not UTF-8 text") from problem
+    if len(content) > LARGEST_PATCH or not text.strip():
         raise UsageError(f"the patch {path} is empty or larger than {LARGEST_PATCH >> 20} MiB")
     return text
 
@@ -167,6 +190,12 @@ def _formatted(report: BenchReport, how: str) -> str:
     if how == "json":
         return report.to_json() + "\n"
     return written.markdown(report) if how == "markdown" else written.text(report)
+
+
+def _check_output(path: Path | None) -> None:
+    """Minutes of measuring should not end with a report that cannot be written."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise UsageError(f"{path} cannot be written: it is a folder or in none that exists")
 
 
 def _write(text: str, path: Path | None) -> None:

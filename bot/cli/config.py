@@ -68,5 +68,7 @@ def _listing(config: RepoConfig) -> str:
         "skip-authors": ", ".join(config.skip_authors) or "none",
         "skip-branches": ", ".join(config.skip_branches) or "none",
         "check-run": "yes" if config.check_run else "no",
+        "bench.paths": ", ".join(config.bench_paths) or "gpu_bench folders only",
+        "bench.sandbox": config.bench_sandbox,
     }
     return "".join(f"  {key:17s} {value}\n" for key, value in rows.items())

@@ -31,7 +31,7 @@ def text(report: BenchReport) -> str:
     if report.run.offer:
         lines += ["", "A file to start from:", "", report.run.offer.rstrip()]
     lines += ["", *report.run.notes] if report.run.notes else []
-    lines += ["", report.summary] if report.run.benchmarks else []
+    lines += [] if report.run.problem else ["", report.summary]
     return "\n".join(lines) + "\n"
 
 
@@ -39,7 +39,7 @@ def _title(report: BenchReport) -> str:
     run = report.run
     ends = f"base {run.request.base[:10]}, head {run.request.head[:10]}"
     more = ", suggestion" if Variant.SUGGESTION in run.request.variants else ""
-    basis = f", {report.basis}" if run.benchmarks else ""
+    basis = "" if run.problem else f", {report.basis}"
     return f"Hostside benchmark{basis}: {ends}{more}"
 
 
@@ -88,7 +88,10 @@ def _overlaps(report: BenchReport, benchmark: BenchmarkRun) -> list[Overlap]:
 
 def _checks(benchmark: BenchmarkRun) -> Iterator[str]:
     """How equal the outputs were, in a line."""
-    if benchmark.correct:
+    unchecked = [each.reason for each in benchmark.correctness if each.passed and each.reason]
+    if unchecked:
+        yield unchecked[0]
+    elif benchmark.correct:
         seeds = len(benchmark.correctness[0].seeds)
         also = " and in every round" if benchmark.correctness[0].checked_after_timing else ""
         largest = max((each.largest_relative or 0.0 for each in benchmark.correctness), default=0.0)
@@ -127,8 +130,8 @@ def markdown(report: BenchReport) -> str:
 
 
 def _headline(report: BenchReport) -> str:
-    if not report.run.benchmarks:
-        return "### GPU benchmark: nothing to run"
+    if report.run.problem:
+        return f"### GPU benchmark: nothing was {_done(report)}"
     return f"### GPU benchmark: {report.headline} ({report.basis})"
 
 
