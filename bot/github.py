@@ -16,6 +16,7 @@ import httpx
 from githubkit import AppAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RequestFailed
+from pydantic import ValidationError
 
 from bot.errors import ConfigError
 from bot.github_calls import JSON, Answer, Calls, failure, said
@@ -181,6 +182,8 @@ def _refusal(problem: RequestFailed, now: float) -> GitHubError:
     refused = failure(raw.status_code, said(raw.content), headers, now)
     if not problem.request.url.path.endswith("/access_tokens"):
         return refused
+    if isinstance(refused, TryAgainError):
+        return refused
     no_such_app = raw.status_code == 404 and "integration" in said(raw.content).lower()
     if isinstance(refused, GoneError) and not no_such_app:
         return GoneError("the App is no longer installed there", raw.status_code)
@@ -209,6 +212,8 @@ def _no_answer(cause: Exception, now: float) -> GitHubError:
         return UnsureError("GitHub did not answer in time")
     if isinstance(cause, httpx.HTTPError):
         return UnsureError("the connection to GitHub broke off")
+    if isinstance(cause, ValidationError):  # while signing in
+        return TryAgainError("GitHub's answer broke off")
     return GitHubError(
         f"signing in to GitHub failed ({type(cause).__name__}); check that HOSTSIDE_PRIVATE_KEY "
         "holds the App's whole private key"

@@ -47,18 +47,21 @@ def changed(store: GitStore, base: str, head: str) -> list[FileDiff]:
         old = next(words)
         new = next(words) if word[0] in "RC" else old
         status = {"A": "added", "D": "removed", "M": "modified", "R": "renamed"}[word[0]]
-        found.append(_read(store, base, head, FileDiff(new, old, status)))
+        found.append(FileDiff(new, old, status))
+    text = store.diff(base, head).decode("utf-8", "surrogateescape")
+    starts = [match.start() for match in re.finditer(r"(?m)^diff --git ", text)]
+    # Git writes the patches in the order of the names.
+    for file, first, end in zip(found, starts, [*starts[1:], len(text)], strict=True):
+        _read(file, text[first:end])
     return found
 
 
-def _read(store: GitStore, base: str, head: str, file: FileDiff) -> FileDiff:
-    paths = sorted({file.old_path, file.path})
-    text = store.run("diff", "--no-color", "-M", base, head, "--", *paths)
-    lines = text.decode("utf-8", "surrogateescape").split("\n")
+def _read(file: FileDiff, text: str) -> None:
+    lines = text.split("\n")
     file.binary = any(line.startswith(("Binary files", "GIT binary")) for line in lines)
     start = next((n for n, line in enumerate(lines) if line.startswith("@@")), None)
     if start is None:
-        return file
+        return
     body = lines[start:-1]
     file.patch = "\n".join(body)
     starts = [n for n, line in enumerate(body) if line.startswith("@@")]
@@ -66,7 +69,6 @@ def _read(store: GitStore, base: str, head: str, file: FileDiff) -> FileDiff:
         file.pieces.append(_piece(body[first:end]))
     file.additions = sum(line.startswith("+") for line in body)
     file.deletions = sum(line.startswith("-") for line in body)
-    return file
 
 
 def _piece(lines: list[str]) -> Piece:

@@ -178,6 +178,8 @@ def label(world: World, name: str) -> dict[str, Any]:
         "description": None,
         "color": "ededed",
         "default": False,
+        "archived_at": None,
+        "archived_by": None,
     }
 
 
