@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import FunctionInfo, dotted
+from analyzers.dryrun.scan import FunctionInfo
+from analyzers.dryrun.syntax import dotted, walk
 from analyzers.dryrun.values import Kind, Value
 from analyzers.records import replace
 from analyzers.timeline import Accumulated
@@ -122,7 +123,7 @@ def _outlives(run: Run, name: str) -> bool:
 
 
 def _first_name(node: ast.AST) -> str:
-    return next((n.id for n in ast.walk(node) if isinstance(n, ast.Name)), "")
+    return next((n.id for n in walk(node) if isinstance(n, ast.Name)), "")
 
 
 def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozenset[str]:
@@ -137,9 +138,9 @@ def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozens
     assigned = [
         (
             set(map(dotted, _targets(n))),
-            {dotted(m) for m in ast.walk(n.value) if isinstance(m, ast.Name | ast.Attribute)},
+            {dotted(m) for m in walk(n.value) if isinstance(m, ast.Name | ast.Attribute)},
         )
-        for n in ast.walk(tree)
+        for n in walk(tree)
         if isinstance(n, ast.Assign | ast.AugAssign)
     ]
     size = 0
@@ -165,14 +166,14 @@ def _read_in_loop(run: Run, info: FunctionInfo | None, name: str, node: ast.AST)
     tree = info.node if info is not None else run.source.tree
     around = [
         n
-        for n in ast.walk(tree)
-        if isinstance(n, ast.For | ast.While) and any(m is node for m in ast.walk(n))
+        for n in walk(tree)
+        if isinstance(n, ast.For | ast.While) and any(m is node for m in walk(n))
     ]
     if not around:
         return False
-    inside = {id(m) for m in ast.walk(node)}
+    inside = {id(m) for m in walk(node)}
     return any(
         dotted(m) == name and isinstance(m.ctx, ast.Load) and id(m) not in inside
-        for m in ast.walk(around[-1])
+        for m in walk(around[-1])
         if isinstance(m, ast.Name | ast.Attribute)
     )

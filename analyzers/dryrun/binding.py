@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import stored
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of, join, unpack
 from analyzers.finding import Confidence
 from analyzers.records import replace

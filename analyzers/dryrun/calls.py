@@ -7,8 +7,9 @@ import ast
 from analyzers.dryrun import apply, classes, functions, guesses, launches, parameters
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import ClassInfo, FunctionInfo, dotted
+from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.state import Work
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact

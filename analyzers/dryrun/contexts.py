@@ -8,8 +8,8 @@ from collections.abc import Callable
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.hazards import MAYBE
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.streams import ANY
+from analyzers.dryrun.syntax import dotted, walk
 from analyzers.dryrun.values import UNKNOWN, Kind, Value
 from analyzers.records import replace
 
@@ -54,7 +54,7 @@ def _guards_device(run: Run, node: ast.expr) -> bool:
     callee = node.func if isinstance(node, ast.Call) else node
     names = {
         n.attr if isinstance(n, ast.Attribute) else n.id
-        for n in ast.walk(callee)
+        for n in walk(callee)
         if isinstance(n, ast.Attribute | ast.Name)
     }
     words = run.facts.names.get("device_guards", ())

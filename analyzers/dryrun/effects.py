@@ -8,7 +8,7 @@ from collections.abc import Callable
 from analyzers.dryrun import accumulate, iteration, launches, moves, ordering, waits
 from analyzers.dryrun.contexts import context
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, parts
 from analyzers.records import replace

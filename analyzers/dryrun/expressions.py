@@ -10,8 +10,8 @@ from analyzers.dryrun import calls, loops, waits
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.subscripts import subscript
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import (
     MAPPING,
     MISSING,

@@ -6,6 +6,7 @@ import ast
 from functools import cache
 
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.syntax import walk
 from analyzers.timeline import Guard
 
 
@@ -20,7 +21,7 @@ def classify(run: Run, test: ast.expr) -> Guard:
 def _classify(run: Run, test: ast.expr) -> Guard:
     names = run.facts.names
     words = _words(test)
-    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
+    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in walk(test)):
         return Guard.INTERVAL
     if _matches(words, names.get("interval_flags", ())):
         return Guard.INTERVAL
@@ -60,7 +61,7 @@ def _is_none_test(test: ast.expr) -> bool:
 
 def _words(test: ast.expr) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Name):
             found.add(node.id.lower())
         elif isinstance(node, ast.Attribute):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.syntax import walk
 from analyzers.dryrun.values import Kind, Value
 from analyzers.timeline import LoopKind
 
@@ -13,13 +14,15 @@ _FEW = 4  # a literal with at most so many entries is a handful
 
 def kind_of(run: Run, over: Value, node: ast.expr, target: ast.expr) -> LoopKind:
     """What a for-loop over this value goes over."""
-    words = _words(node) | _words(target)
+    words = run.words.get(node)
+    if words is None:
+        words = run.words[node] = _words(node) | _words(target)
     names = run.facts.names
-    if words & set(names.get("few", ())):
+    if not words.isdisjoint(names.get("few", ())):
         return LoopKind.FEW
-    if words & set(names.get("epochs", ())):
+    if not words.isdisjoint(names.get("epochs", ())):
         return LoopKind.EPOCHS
-    if over.kind is Kind.LOADER or words & set(names.get("loader", ())):
+    if over.kind is Kind.LOADER or not words.isdisjoint(names.get("loader", ())):
         return LoopKind.DATA
     if over.items is not None and len(over.items) <= _FEW:
         return LoopKind.FEW
@@ -31,14 +34,11 @@ def kind_of(run: Run, over: Value, node: ast.expr, target: ast.expr) -> LoopKind
 
 
 def _words(node: ast.expr) -> set[str]:
-    """The names written in an expression, whole and by their parts."""
+    """The names written in an expression, attributes included."""
     words: set[str] = set()
-    for part in ast.walk(node):
-        name = ""
+    for part in walk(node):
         if isinstance(part, ast.Name):
-            name = part.id
+            words.add(part.id.lower())
         elif isinstance(part, ast.Attribute):
-            name = part.attr
-        if name:
-            words.add(name.lower())
+            words.add(part.attr.lower())
     return words

@@ -7,8 +7,8 @@ import ast
 from analyzers.dryrun import ordering, waits
 from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted
 from analyzers.dryrun.state import Unfinished
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import HOST_MEMORY, UNKNOWN, Device, Kind, Value, constant, place_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes, library_of
 from analyzers.finding import Confidence

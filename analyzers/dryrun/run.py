@@ -76,6 +76,8 @@ class Run:
     working: set[Span] = field(default_factory=set[Span])  # loops whose body enqueues device work
     paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
     spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
+    stored: dict[ast.AST, frozenset[str]] = field(default_factory=dict[ast.AST, frozenset[str]])
+    words: dict[ast.AST, set[str]] = field(default_factory=dict[ast.AST, set[str]])  # by loop
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
     named: dict[str, Value] = field(default_factory=dict[str, Value])  # what names stand for
     imports: set[str] = field(default_factory=set[str])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 
+from analyzers.dryrun.syntax import PARTS, dotted
 from analyzers.dryrun.values import Value
 from analyzers.timeline import Function, Heat
 
@@ -142,20 +142,10 @@ class Scan:
                     enter(callee)
 
 
-# Fields that never hold a node worth a visit, and nodes without any inside.
-_PLAIN_FIELDS = frozenset(
-    "ctx op ops id attr arg name asname module level names kind conversion type_comment "
-    "is_async simple type_ignores rest kwd_attrs".split()
-)
 _LEAVES = frozenset(
     {type(None), str, ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.alias}
 )
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-@cache
-def _children(cls: type[ast.AST]) -> tuple[str, ...]:
-    return tuple(name for name in cls._fields if name not in _PLAIN_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +195,7 @@ def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
             _note_call(node, function, result)
         elif isinstance(node, ast.Import | ast.ImportFrom) and function is not None:
             function.imports = True
-        for name in _children(cls):
+        for name in PARTS[cls]:
             child = getattr(node, name)
             if child.__class__ is list:
                 stack.extend(child)
@@ -277,33 +267,3 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
 
 def _arguments(node: ast.expr) -> list[ast.expr]:
     return node.args if isinstance(node, ast.Call) else []
-
-
-def dotted(node: ast.expr) -> str:
-    """`a.b.c` for a chain of plain names, else an empty string."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    parts.append(node.id)
-    return ".".join(reversed(parts))
-
-
-@lru_cache(maxsize=4096)
-def stored_names(loop: ast.AST) -> frozenset[str]:
-    """The names and dotted paths that the body of a loop binds or fills."""
-    found: set[str] = set()
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            found.add(dotted(node if isinstance(node, ast.Attribute) else node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _FILLS:
-                found.add(dotted(node.func.value))
-    return frozenset(found)
-
-
-_FILLS = frozenset({"append", "extend", "insert", "add", "update"})

@@ -14,9 +14,9 @@ from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.scan import dotted, stored_names
 from analyzers.dryrun.state import State
 from analyzers.dryrun.subscripts import indices
+from analyzers.dryrun.syntax import dotted, stored_names
 from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
@@ -179,7 +179,10 @@ def _hands_round(run: Run, node: ast.For | ast.AsyncFor | ast.While) -> bool:
     """Whether a turn may leave something behind that changes what the next one does."""
     if run.tracks_streams or run.heat() is Heat.COLD:
         return True  # the order of device work; whether the loop feeds the device at all
-    return not stored_names(node).isdisjoint(run.state.names)
+    stored = run.stored.get(node)
+    if stored is None:
+        stored = run.stored[node] = stored_names(node)
+    return not stored.isdisjoint(run.state.names)
 
 
 def _body(run: Run, body: list[ast.stmt]) -> None:
