@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -91,7 +92,7 @@ class Caretaker:
         if self._worker is not None:
             say(log, "the worker died", logging.WARNING, code=self._worker.returncode)
         self._restart = time.monotonic() + _RESTART_SECONDS
-        command = [sys.executable, "-m", "bot", "worker", "--embedded"]
+        command = [sys.executable, "-m", "bot", "worker", "--parent", str(os.getpid())]
         self._worker = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def _stop_worker(self) -> None:

@@ -26,6 +26,7 @@ TASK = "hostside.job"
 POLL_SECONDS = 0.05
 _PATIENCE = 2  # seconds for a broker to take a bell; the reaper rings again
 _MAIN = process.current_process()
+_MASTER = os.getpid()  # of the pool's processes, which are its forks
 _GRACE = 30.0  # between the time limit a job can react to and the one that kills it
 
 
@@ -101,11 +102,6 @@ def work_off(settings: Settings, queues: str, concurrency: int, do: Callable[[in
         set_up(settings.log_level)
 
     signals.worker_process_init.connect(_child, weak=False)
-    if settings.broker.startswith("filesystem"):
-        # Messages in hand are moved to the temporary folder: on the same disk that is atomic.
-        scratch = settings.data_dir.absolute() / "bell" / "scratch"
-        scratch.mkdir(parents=True, exist_ok=True)
-        os.environ["TMPDIR"] = str(scratch)
     # Messages are JSON numbers, so that running as root, as containers do, risks nothing more.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser")
     options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--pool=prefork"]
@@ -119,10 +115,10 @@ def _child(**_: Any) -> None:
     # Celery's pool puts a process of its own kind here, a daemon that may have no children. The
     # analysis needs some, made by the standard library.
     process._current_process = _MAIN  # type: ignore[attr-defined]
-    die_with_parent()
+    die_with_parent(_MASTER)
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends, however that happens."""
     import ctypes
     import signal
@@ -131,8 +127,5 @@ def die_with_parent() -> None:
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-
-
-def is_local(settings: Settings) -> bool:
-    """Whether the broker is a folder of this machine."""
-    return settings.broker.startswith("filesystem")
+    if os.getppid() != parent:  # it ended before it could be asked
+        os._exit(1)

@@ -62,11 +62,11 @@ def parked(store: Store) -> tuple[Parked, ...]:
 
 
 def rerun(store: Store, jobs: Iterable[int]) -> tuple[Bell, ...]:
-    """Queue parked jobs again."""
+    """Queue parked jobs again; the reaper rings for them, should the caller not."""
     again = (
         update(JobRow)
         .where(JobRow.id.in_(tuple(jobs)), JobRow.state == State.PARKED)
-        .values(fresh())
+        .values(fresh() | {"ring_at": 0.0})
         .returning(JobRow.id, JobRow.queue)
     )
     with store.engine.begin() as connection:

@@ -165,3 +165,11 @@ def wait_until(
     while not condition():
         assert time.monotonic() < until, f"waited {patience:g} s until {what}: {detail()}"
         time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one started and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += map(int, task.read_text().split())
+    return found

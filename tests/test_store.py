@@ -170,6 +170,7 @@ def test_a_job_that_kills_its_worker_is_parked_and_can_be_run_again(store: Store
     (parked,) = upkeep.parked(store)
     assert (parked.key, parked.outcome) == (SPEC.key, "its worker died or hung 2 times")
     assert [bell.job for bell in upkeep.rerun(store, [number])] == [number]
+    assert [bell.job for bell in upkeep.due(store)] == [number]
     assert claimed(store, number).attempts == 1
 
 

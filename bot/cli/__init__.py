@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": "say what works on this machine for measuring, and what to do about the rest",
     "serve": "run the GitHub App: webhooks, and a worker along with them",
     "worker": "do the GitHub App's jobs",
+    "jobs": "list the GitHub App's jobs, and run parked ones again",
     "demo": "review the bundled example change",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from bot.errors import UsageError
 
@@ -15,7 +14,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--queues", default="review", help="which bells to answer: review, gpu, or both (review)"
     )
-    parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    # Given by `hostside serve`, whose worker is to end with it however it ends.
+    parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,8 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"there is no queue {min(wrong)!r}; --queues takes {' and '.join(QUEUES)}")
     settings = load_settings()
     set_up(settings.log_level)
-    if arguments.embedded:
-        die_with_parent()
-        os.nice(5)  # answering GitHub in time comes first
+    if arguments.parent:
+        die_with_parent(arguments.parent)
     open_store(settings).close()  # a database that is away is told now, not at the first job
     return work_off(settings, arguments.queues, settings.concurrency, Worker(settings))
