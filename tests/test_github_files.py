@@ -97,6 +97,7 @@ def test_every_way_gives_the_same_files(tmp_path: Path, way: str) -> None:
         assert edited.shown is not way.startswith("git")
 
 
+@pytest.mark.slow
 def test_a_change_of_400_files_is_read(tmp_path: Path) -> None:
     head: dict[str, str | bytes | None] = {f"m{n}.py": f"x = {n}\n" for n in range(400)}
     with scene(tmp_path, head=head) as made:

@@ -8,7 +8,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _TIMES = itertools.count(1_700_000_000)  # no two commits are the same
 
 
