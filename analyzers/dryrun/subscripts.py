@@ -18,6 +18,7 @@ from analyzers.dryrun.values import (
 )
 from analyzers.dryrun.work import enqueue, host_reads
 from analyzers.records import replace
+from analyzers.finding import Confidence
 from analyzers.timeline import Reason, SizedIndex
 
 
@@ -130,10 +131,13 @@ def _one_index(run: Run, node: ast.AST, base: Value, part: Value) -> bool:
             waits.wait(run, Reason.GATHER, weaken(base, part.sure), node)
         return True
     if part.kind is Kind.SEQUENCE:
-        numbers = element_of(part).kind in (Kind.NUMBER, Kind.UNKNOWN)
+        element = element_of(part).kind
+        numbers = element in (Kind.NUMBER, Kind.UNKNOWN)
         listed = part.type == run.class_of(Kind.SEQUENCE) and base.type == run.tensor_class
         if base.on_gpu and numbers and listed:
-            waits.wait(run, Reason.GATHER, base, node)
+            # A list of what is not known may be a list of slices.
+            sure = Confidence.POSSIBLE if element is Kind.UNKNOWN else base.sure
+            waits.wait(run, Reason.GATHER, weaken(base, sure), node)
         return True
     return False
 

@@ -10,7 +10,7 @@ from analyzers.dryrun.hazards import host_reads, host_writes, parts
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.streams import DEFAULT
-from analyzers.dryrun.values import MISSING, NUMBER, Device, Kind, Value
+from analyzers.dryrun.values import HOST_KINDS, MISSING, NUMBER, Device, Kind, Value
 from analyzers.finding import Confidence
 from analyzers.records import replace
 from analyzers.timeline import Call, Copy, Reason
@@ -104,6 +104,10 @@ def fetched_from(operands: Iterable[Value]) -> Copy | None:
     return next((p.fetched for o in operands for p in parts(o) if p.fetched is not None), None)
 
 
+# Kinds that carry no array data: a name of a library (a dtype), a place, a text …
+_NO_DATA = HOST_KINDS | {Kind.LIBRARY, Kind.PLACE, Kind.SEQUENCE, Kind.MAPPING, Kind.CLASS}
+
+
 def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
     """Where the result of an operation over these operands lives.
 
@@ -116,7 +120,7 @@ def device_of_inputs(operands: Iterable[Value]) -> tuple[Device, Confidence]:
             if part.on_gpu:
                 if best is None or part.sure.rank < best.sure.rank:
                     best = part
-            elif part.device is Device.UNKNOWN and part.kind in (Kind.TENSOR, Kind.UNKNOWN):
+            elif part.device is Device.UNKNOWN and part.kind not in _NO_DATA:
                 unknown = True
             elif part.homemade and not part.scalar:
                 own = True

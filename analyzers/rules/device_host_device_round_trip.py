@@ -30,7 +30,7 @@ from analyzers.dryrun.work import fetched_from
 from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Copy, Direction, Heat, Timeline
+from analyzers.timeline import Call, Copy, Direction, Heat, Timeline
 from analyzers.waiting import measures
 
 BAD = [
@@ -130,12 +130,16 @@ def _parked(timeline: Timeline, copy: Copy) -> bool:
 
 
 def _confidence(fetched: Copy, copy: Copy) -> Confidence:
-    known = fetched.source.on_gpu
-    sure = Confidence.LIKELY.weaker(fetched.source.sure) if known else Confidence.POSSIBLE
-    if fetched.place.heat is Heat.UNKNOWN:
-        sure = Confidence.POSSIBLE if not _certain(fetched) else sure
-    return sure.weaker(copy.result.sure)
+    if not fetched.source.on_gpu or _may_be_parked(fetched, copy):
+        # A tensor that comes back as a tensor may only have been parked to free device memory.
+        return Confidence.POSSIBLE
+    sure = Confidence.LIKELY.weaker(fetched.source.sure).weaker(copy.result.sure)
+    rare = fetched.place.heat is Heat.UNKNOWN and fetched.source.sure is not Confidence.CERTAIN
+    return Confidence.POSSIBLE if rare else sure
 
 
-def _certain(fetched: Copy) -> bool:
-    return fetched.source.sure is Confidence.CERTAIN
+def _may_be_parked(fetched: Copy, copy: Copy) -> bool:
+    """No other library has touched the data on its way."""
+    made_by = copy.source.made_by
+    given = [a.value.type for a in made_by.arguments] if isinstance(made_by, Call) else []
+    return all(name in ("", fetched.source.type) for name in (copy.source.type, *given))
