@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from bot.github_calls import Calls, Shape
 from bot.github_errors import DeniedError, GitHubError, GoneError
@@ -57,14 +58,11 @@ class _Envelope(Shape):
 
 @dataclass
 class Said:
-    """Reads our own words; remembers who we are and what people may do."""
+    """Reads our own words; remembers who we are."""
 
     calls: Calls
     app_id: int
     _me: Viewer | None = field(default=None, init=False)
-    _permissions: dict[tuple[str, str], str] = field(
-        default_factory=dict[tuple[str, str], str], init=False
-    )
 
     def earlier(self, ref: PullRef) -> Earlier:
         """Everything we said on it, in the order of saying."""
@@ -137,16 +135,12 @@ class Said:
         return user.id == me.databaseId if me.databaseId else user.login == me.login
 
     def permission(self, ref: PullRef, login: str) -> str:
-        """What the person may do in the repository; asked once."""
-        key = (ref.full_name, login)
-        if key not in self._permissions:
-            path = f"repos/{ref.full_name}/collaborators/{login}/permission"
-            try:
-                found = self.calls.get(path).read(_Permission).permission
-            except GoneError:
-                found = "none"
-            self._permissions[key] = found
-        return self._permissions[key]
+        """What the person may do in the repository, asked anew: rights are taken away, too."""
+        path = f"repos/{ref.full_name}/collaborators/{quote(login)}/permission"
+        try:
+            return self.calls.get(path).read(_Permission).permission
+        except GoneError:
+            return "none"
 
     def _rejected_by(self, ref: PullRef, comment: LineComment) -> tuple[str, ...]:
         if not comment.reactions.down:
