@@ -46,15 +46,6 @@ class Arithmetic:
     span: Span
 
 
-def evaluate(run: Run, node: ast.expr) -> Value:
-    """The value of an expression; its effects are recorded on the way."""
-    run.steps += 1
-    handler = _HANDLERS.get(type(node))
-    if handler is None or run.exhausted():
-        return UNKNOWN
-    return handler(run, node)
-
-
 def truth(run: Run, value: Value, node: ast.expr) -> None:
     """`value` is tested for truth."""
     if value.kind is Kind.TENSOR:
@@ -62,7 +53,10 @@ def truth(run: Run, value: Value, node: ast.expr) -> None:
 
 
 def _constant(run: Run, node: ast.Constant) -> Value:
-    return constant(node.value)
+    value = run.constants.get(node)
+    if value is None:
+        value = run.constants[node] = constant(node.value)
+    return value
 
 
 def _name(run: Run, node: ast.Name) -> Value:
@@ -71,7 +65,7 @@ def _name(run: Run, node: ast.Name) -> Value:
 
 def _attribute(run: Run, node: ast.Attribute) -> Value:
     path = dotted(node)
-    base = evaluate(run, node.value)
+    base = run.evaluate(node.value)
     if path:
         bound = run.state.names.get(path)
         if bound is not None:
@@ -84,7 +78,7 @@ def _call(run: Run, node: ast.Call) -> Value:
 
 
 def _binary(run: Run, node: ast.BinOp) -> Value:
-    left, right = evaluate(run, node.left), evaluate(run, node.right)
+    left, right = run.evaluate(node.left), run.evaluate(node.right)
     operator = _OPERATORS.get(type(node.op), "")
     if left.kind is Kind.TEXT and operator == "%":
         for value in right.items or (right,):
@@ -170,7 +164,7 @@ def _boolean(run: Run, node: ast.BoolOp) -> Value:
     result: Value | None = None
     outer = run.guards
     for position, part in enumerate(node.values):
-        value = evaluate(run, part)
+        value = run.evaluate(part)
         if position < len(node.values) - 1:
             truth(run, value, part)
             if isinstance(node.op, ast.And):  # `step % n == 0 and …` guards what follows
@@ -181,7 +175,7 @@ def _boolean(run: Run, node: ast.BoolOp) -> Value:
 
 
 def _unary(run: Run, node: ast.UnaryOp) -> Value:
-    value = evaluate(run, node.operand)
+    value = run.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
         truth(run, value, node.operand)
         return NUMBER
@@ -199,7 +193,7 @@ def _unary(run: Run, node: ast.UnaryOp) -> Value:
 
 def _compare(run: Run, node: ast.Compare) -> Value:
     known = len(run.events)
-    operands = [evaluate(run, node.left), *(evaluate(run, c) for c in node.comparators)]
+    operands = [run.evaluate(node.left), *(run.evaluate(c) for c in node.comparators)]
     waits.forget_limits(run, known, node)
     if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
         return NUMBER
@@ -220,13 +214,13 @@ def _compare(run: Run, node: ast.Compare) -> Value:
 
 
 def _if_expression(run: Run, node: ast.IfExp) -> Value:
-    truth(run, evaluate(run, node.test), node.test)
+    truth(run, run.evaluate(node.test), node.test)
     with run.inside(guard=classify(run, node.test)):
-        return join(evaluate(run, node.body), evaluate(run, node.orelse))
+        return join(run.evaluate(node.body), run.evaluate(node.orelse))
 
 
 def _sequence(run: Run, node: ast.Tuple | ast.List | ast.Set) -> Value:
-    items = tuple(evaluate(run, e) for e in node.elts)
+    items = tuple(run.evaluate(e) for e in node.elts)
     if any(isinstance(e, ast.Starred) for e in node.elts) or len(items) > MAX_ITEMS:
         whole = Value(Kind.SEQUENCE, items=items)
         return Value(Kind.SEQUENCE, element=element_of(whole)) if items else SEQUENCE
@@ -238,8 +232,8 @@ def _mapping(run: Run, node: ast.Dict) -> Value:
     element: Value | None = None
     for key, part in zip(node.keys, node.values, strict=True):
         if key is not None:
-            evaluate(run, key)
-        value = evaluate(run, part)
+            run.evaluate(key)
+        value = run.evaluate(part)
         if key is None:
             value = element_of(value)
         element = value if element is None else join(element, value)
@@ -252,7 +246,7 @@ def _comprehension(
     saved = dict(run.state.names)
     saved_loops = run.loops
     for generator in node.generators:
-        over = evaluate(run, generator.iter)
+        over = run.evaluate(generator.iter)
         kind = loops.kind_of(run, over, generator.iter, generator.target)
         if kind is LoopKind.FEW or len(over.items or ()) > 4:
             kind = LoopKind.ITEMS if over.items is None else kind
@@ -260,13 +254,13 @@ def _comprehension(
         run.loops = (*run.loops, loop)
         assign(run, generator.target, turn_of(over))
         for condition in generator.ifs:
-            truth(run, evaluate(run, condition), condition)
+            truth(run, run.evaluate(condition), condition)
     if isinstance(node, ast.DictComp):
-        evaluate(run, node.key)
-        result = Value(Kind.MAPPING, element=evaluate(run, node.value))
+        run.evaluate(node.key)
+        result = Value(Kind.MAPPING, element=run.evaluate(node.value))
     else:
         made = run.class_of(Kind.SEQUENCE) if isinstance(node, ast.ListComp) else ""
-        result = Value(Kind.SEQUENCE, type=made, element=evaluate(run, node.elt))
+        result = Value(Kind.SEQUENCE, type=made, element=run.evaluate(node.elt))
     run.loops = saved_loops
     run.state.names = saved
     return result
@@ -275,7 +269,7 @@ def _comprehension(
 def _formatted_text(run: Run, node: ast.JoinedStr) -> Value:
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
-            waits.formatted(run, evaluate(run, part.value), part.value)
+            waits.formatted(run, run.evaluate(part.value), part.value)
     return TEXT
 
 
@@ -284,13 +278,13 @@ def _lambda(run: Run, node: ast.Lambda) -> Value:
 
 
 def _walrus(run: Run, node: ast.NamedExpr) -> Value:
-    value = evaluate(run, node.value)
+    value = run.evaluate(node.value)
     run.bind(node.target.id, value)
     return value
 
 
 def _inner(run: Run, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
-    value = evaluate(run, node.value)
+    value = run.evaluate(node.value)
     if isinstance(node, ast.Await):  # whatever it is that is awaited, it may be the device
         run.state.order.host_waits()
     return element_of(value) if isinstance(node, ast.Starred) else UNKNOWN
@@ -298,7 +292,7 @@ def _inner(run: Run, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
 
 def _yield(run: Run, node: ast.Yield) -> Value:
     if node.value is not None:
-        value = evaluate(run, node.value)
+        value = run.evaluate(node.value)
         given = run.frame.returned
         item = Value(Kind.SEQUENCE, element=value)
         run.frame.returned = item if given is None else join(given, item)
@@ -308,19 +302,19 @@ def _yield(run: Run, node: ast.Yield) -> Value:
 def _subscript(run: Run, node: ast.Subscript) -> Value:
     path = dotted(node.value)
     bound = run.state.names.get(f"{path}[]") if path else None
-    result = subscript(run, node, evaluate(run, node.value))
+    result = subscript(run, node, run.evaluate(node.value))
     return join(result, bound) if bound is not None else result
 
 
 def _slice(run: Run, node: ast.Slice) -> Value:
     bounds = tuple(
-        evaluate(run, part) if part is not None else NONE
+        run.evaluate(part) if part is not None else NONE
         for part in (node.lower, node.upper, node.step)
     )
     return Value(Kind.SEQUENCE, ref=bounds, sure=Confidence.CERTAIN, type="slice")
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[Run, Any], Value]] = {
+HANDLERS: dict[type[ast.AST], Callable[[Run, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,

@@ -6,7 +6,7 @@ import ast
 import re
 
 from analyzers.dryrun import functions, relevance
-from analyzers.dryrun.expressions import evaluate
+from analyzers.dryrun.expressions import HANDLERS
 from analyzers.dryrun.run import Frame, Hints, Run
 from analyzers.dryrun.scan import FunctionInfo, Scan, scan
 from analyzers.dryrun.state import State
@@ -25,7 +25,7 @@ _STREAM_WORDS = ("stream", "Stream", "non_blocking", "blocking=", "async")
 def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) -> Timeline:
     """The timeline of one file."""
     found = scan(source.tree)
-    run = Run(source=source, facts=facts, hints=hints, scan=found, evaluator=evaluate)
+    run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
     run.tracks_streams = any(word in source.text for word in _STREAM_WORDS)
     run.for_gpu = _for_gpu(source, facts)
     run.assumed_class = _assumed_class(source, facts)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo, Scan
 from analyzers.dryrun.state import State
@@ -17,6 +17,8 @@ from analyzers.source import Source
 from analyzers.timeline import Event, Function, Guard, Heat, Loop, LoopKind, Place
 
 MAX_DEPTH = 3  # how deep calls of local functions are followed
+_RARE = frozenset({Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE})
+_FEW_TURNS = frozenset({LoopKind.FEW, LoopKind.EPOCHS})
 BUDGET = 400_000  # expressions evaluated per file; what lies beyond stays unknown
 
 
@@ -44,6 +46,38 @@ class Frame:
     looped: bool = False  # a loop that feeds the device has ended before this place
 
 
+class Inside:
+    """What surrounded an evaluation; it is put back when the with-block ends."""
+
+    __slots__ = ("_around", "_run")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._around = (run.loops, run.guards, run.contexts, run.streams, run.guarded_device)
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        run = self._run
+        run.loops, run.guards, run.contexts, run.streams, run.guarded_device = self._around
+
+
+class Silence:
+    """Nothing is recorded until the with-block ends."""
+
+    __slots__ = ("_recording", "_run")
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._recording = run, run.recording
+
+    def __enter__(self) -> None:
+        self._run.recording = False
+
+    def __exit__(self, *_: object) -> None:
+        self._run.recording = self._recording
+
+
 @dataclass
 class Run:
     """Everything an evaluator needs; one per file."""
@@ -52,7 +86,7 @@ class Run:
     facts: Facts
     hints: Hints
     scan: Scan
-    evaluator: Callable[[Run, ast.expr], Value]
+    handlers: dict[type[ast.AST], Callable[[Run, Any], Value]]  # by class of expression
     state: State = field(default_factory=State)
     globals: dict[str, Value] = field(default_factory=dict[str, Value])
     frame: Frame = field(default_factory=lambda: Frame(None, None, Heat.COLD))
@@ -77,8 +111,10 @@ class Run:
     paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
     spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
     stored: dict[ast.AST, frozenset[str]] = field(default_factory=dict[ast.AST, frozenset[str]])
+    constants: dict[ast.AST, Value] = field(default_factory=dict[ast.AST, Value])
     words: dict[ast.AST, set[str]] = field(default_factory=dict[ast.AST, set[str]])  # by loop
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
+    built_in: dict[str, Value] = field(default_factory=dict[str, Value])
     named: dict[str, Value] = field(default_factory=dict[str, Value])  # what names stand for
     imports: set[str] = field(default_factory=set[str])
     grad_off: bool = False  # the module turned autograd off for good
@@ -94,8 +130,12 @@ class Run:
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 
     def evaluate(self, node: ast.expr) -> Value:
-        """The value of an expression."""
-        return self.evaluator(self, node)
+        """The value of an expression; its effects are recorded on the way."""
+        self.steps += 1
+        handler = self.handlers.get(node.__class__)
+        if handler is None or self.steps > BUDGET:
+            return UNKNOWN
+        return handler(self, node)
 
     def emit(self, event: Event) -> None:
         """Record an event, unless this pass only learns."""
@@ -139,16 +179,15 @@ class Run:
 
     def heat(self) -> Heat:
         """How often the current place runs."""
-        rare = (Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE)
-        if any(guard in rare for guard in self.guards):
+        if not _RARE.isdisjoint(self.guards):
             return Heat.COLD
-        base = self.frame.heat
-        many = [loop for loop in self.loops if loop.kind not in (LoopKind.FEW, LoopKind.EPOCHS)]
-        info = self.frame.info
+        info, base, many = self.frame.info, self.frame.heat, False
         if base is Heat.COLD and info is not None and "set_up" in info.roles:
-            return Heat.HOT if any(loop.kind is LoopKind.DATA for loop in many) else Heat.COLD
-        if any(loop.kind is LoopKind.DATA or loop.runs_work for loop in many):
-            return Heat.HOT
+            return Heat.HOT if any(loop.kind is LoopKind.DATA for loop in self.loops) else Heat.COLD
+        for loop in self.loops:
+            if loop.kind is LoopKind.DATA or (loop.kind not in _FEW_TURNS and loop.runs_work):
+                return Heat.HOT
+            many = many or loop.kind not in _FEW_TURNS
         if many and base is not Heat.COLD:
             return Heat.HOT
         if self.frame.info is None:
@@ -164,6 +203,8 @@ class Run:
 
     def stream_for(self, library: str) -> str:
         """The current stream of a library; "" stands for all that follow the tensor library's."""
+        if not self.streams:
+            return DEFAULT
         current = self.current_stream(library)
         if current is None:
             return DEFAULT
@@ -180,28 +221,34 @@ class Run:
 
     def lookup(self, name: str) -> Value:
         """What a name is bound to here."""
-        for names in (self.state.names, self.frame.closure, self.globals):
-            value = names.get(name)
-            if value is not None:
-                return value
-        fact = self.facts.find(f"builtins.{name}")
-        if fact is not None:
-            return Value(Kind.LIBRARY, ref=f"builtins.{name}")
-        return UNKNOWN
+        value = self.state.names.get(name)
+        if value is None:
+            value = self.frame.closure.get(name)
+            if value is None:
+                value = self.globals.get(name)
+                if value is None:
+                    value = self.built_in.get(name) or self._built_in(name)
+        return value
+
+    def _built_in(self, name: str) -> Value:
+        full = f"builtins.{name}"
+        known = self.facts.find(full) is not None
+        value = self.built_in[name] = Value(Kind.LIBRARY, ref=full) if known else UNKNOWN
+        return value
 
     def bind(self, name: str, value: Value) -> None:
         """Bind a name (or a dotted path) in the current scope."""
         names = self.state.names
         names[name] = value
-        root = name.partition(".")[0]
-        if root != name:
+        root = name
+        if "." in name:
+            root = name.partition(".")[0]
             self.paths.add(root)
         if root in self.paths:  # what was known of its attributes no longer holds
             prefix = name + "."
             for path in [p for p in names if p.startswith(prefix)]:
                 del names[path]
 
-    @contextmanager
     def inside(
         self,
         *,
@@ -210,30 +257,23 @@ class Run:
         contexts: frozenset[str] = frozenset(),
         stream: Value | None = None,
         device_guard: bool = False,
-    ) -> Iterator[None]:
-        """Evaluate something within a loop, a guard or a context."""
-        saved = (self.loops, self.guards, self.contexts, self.streams, self.guarded_device)
+    ) -> Inside:
+        """Evaluate something within a loop, a guard or a context: `with run.inside(…)`."""
+        before = Inside(self)
         if loop is not None:
             self.loops = (*self.loops, loop)
         if guard is not None:
             self.guards = (*self.guards, guard)
-        self.contexts |= contexts
+        if contexts:
+            self.contexts |= contexts
         if stream is not None:
             self.streams = (*self.streams, stream)
         self.guarded_device = self.guarded_device or device_guard
-        try:
-            yield
-        finally:
-            self.loops, self.guards, self.contexts, self.streams, self.guarded_device = saved
+        return before
 
-    @contextmanager
-    def silently(self) -> Iterator[None]:
+    def silently(self) -> Silence:
         """Evaluate without recording events."""
-        saved, self.recording = self.recording, False
-        try:
-            yield
-        finally:
-            self.recording = saved
+        return Silence(self)
 
     def mark_work(self) -> None:
         """Remember for the loops around that device work is enqueued in them."""
