@@ -127,6 +127,8 @@ def outer_loops(timeline: Timeline) -> frozenset[Span]:
 def confidence(wait: Wait) -> Confidence | None:
     """How sure it is that an implicit wait costs something; None for silence."""
     on_device, often = device_confidence(wait.value), repeated_confidence(wait.place)
+    if on_device is Confidence.POSSIBLE and _in_a_step(wait):
+        on_device = Confidence.LIKELY
     if on_device is None or often is None:
         return None
     if wait.reason is Reason.COPY and wait.value.scalar and not measured(wait.place):
@@ -138,6 +140,14 @@ def confidence(wait: Wait) -> Confidence | None:
         return None
     sure = on_device.weaker(often).weaker(_worth(wait))
     return Confidence.POSSIBLE if measured(wait.place) else sure  # a clock may want the wait
+
+
+def _in_a_step(wait: Wait) -> bool:
+    """In a loop of a network's own step, what is not known to be host data is on the device."""
+    function = wait.place.function
+    if function is None or not wait.place.in_loop or "per_step" not in function.roles:
+        return False
+    return wait.reason in _WORTH_A_GUESS or wait.reason is Reason.CONDITION
 
 
 def _worth(wait: Wait) -> Confidence:

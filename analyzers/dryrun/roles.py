@@ -84,6 +84,8 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
         found.add("eval")
     if info.name == "__init__":
         found.add("cold")
+    if parts & set(names.get("text_functions", ())):
+        found.add("text")
     if parts & set(names.get("set_up_functions", ())) or "warm_up" in name:
         found.add("set_up")
     if parts & {"test", "bench", "benchmark", "profile"}:
@@ -97,7 +99,7 @@ def heat_of(run: Run, info: FunctionInfo) -> Heat:
     """How often its body runs, from what it is and from where it is called."""
     if "hot" in info.roles:
         return Heat.HOT
-    if "test" in info.roles:
+    if info.roles & {"test", "text"}:
         return Heat.COLD
     if Heat.HOT in info.called_at:
         return Heat.HOT
