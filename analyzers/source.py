@@ -100,7 +100,7 @@ class Source:
         end_line: int = getattr(node, "end_lineno", None) or line
         column: int = getattr(node, "col_offset", 0)
         end_column: int = getattr(node, "end_col_offset", None) or column
-        if self._one_byte_each:
+        if line not in self._wide and end_line not in self._wide:
             return Span(line, column, end_line, end_column)
         return Span(
             line, self._characters(line, column), end_line, self._characters(end_line, end_column)
@@ -132,8 +132,11 @@ class Source:
         return table[min(offset, len(table) - 1)] + mark
 
     @cached_property
-    def _one_byte_each(self) -> bool:
-        return (self.parsed or self.text).isascii()
+    def _wide(self) -> frozenset[int]:
+        """The lines in which a column in characters may be another than one in bytes."""
+        if (self.parsed or self.text).isascii():
+            return frozenset()
+        return frozenset(n for n, line in enumerate(self._parsed_lines, 1) if not line.isascii())
 
     @cached_property
     def _parsed_lines(self) -> tuple[str, ...]:

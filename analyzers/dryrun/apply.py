@@ -131,7 +131,7 @@ def _named(fact: Fact, given: tuple[Argument, ...]) -> tuple[Argument, ...]:
             named.append(argument)
         else:
             name = next(names, "")
-            named.append(replace(argument, name=name) if name else argument)
+            named.append(Argument(name, argument.span, argument.value) if name else argument)
     return tuple(named)
 
 
@@ -148,11 +148,12 @@ def _call_event(
     receiver_span: Span | None = None
     if receiver is not None and isinstance(node.func, ast.Attribute):
         receiver_span = run.span(node.func.value)
+    place = run.place(node)
     return Call(
-        place=run.place(node),
+        place=place,
         name=name,
         fact=fact,
-        span=run.span(node),
+        span=place.span,
         callee=run.span(node.func),
         receiver=receiver,
         receiver_span=receiver_span,

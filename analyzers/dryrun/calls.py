@@ -139,6 +139,9 @@ def _handed_in(run: Run, node: ast.Call) -> None:
 
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
     """Code that is not known may fill the tensors it is given; what is known fills its `out`."""
+    receiver = callee.ref.receiver if isinstance(callee.ref, Bound) else UNKNOWN
+    if receiver.kind is not Kind.TENSOR and all(a.value.kind not in _FILLED for a in given):
+        return
     nodes = [*node.args, *(k.value for k in node.keywords)]
     for part, argument in zip(nodes, given, strict=False):
         loader_used(run, part, argument.value)
@@ -155,14 +158,16 @@ def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, .
     for part, argument in zip(nodes, given, strict=False):
         used(run, part, argument.value)
     if isinstance(node.func, ast.Attribute) and isinstance(callee.ref, Bound):
-        used(run, node.func.value, callee.ref.receiver)
+        used(run, node.func.value, receiver)
+
+
+_FILLED = frozenset({Kind.TENSOR, Kind.LOADER})
 
 
 def _argument(run: Run, node: ast.expr) -> Argument:
-    star = isinstance(node, ast.Starred)
-    inner = node.value if isinstance(node, ast.Starred) else node
-    value = run.evaluate(inner)
-    return Argument("", run.span(node), value, star=star)
+    if isinstance(node, ast.Starred):
+        return Argument("", run.span(node), run.evaluate(node.value), star=True)
+    return Argument("", run.span(node), run.evaluate(node))
 
 
 def _keyword(run: Run, node: ast.keyword) -> Argument:

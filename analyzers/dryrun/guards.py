@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import cache
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import walk
@@ -20,16 +19,17 @@ def classify(run: Run, test: ast.expr) -> Guard:
 
 def _classify(run: Run, test: ast.expr) -> Guard:
     names = run.facts.names
-    words = _words(test)
-    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in walk(test)):
+    nodes = walk(test)
+    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in nodes):
         return Guard.INTERVAL
-    if _matches(words, names.get("interval_flags", ())):
+    words = _parts(_words(nodes))
+    if not words.isdisjoint(names.get("interval_flags", ())):
         return Guard.INTERVAL
-    if _matches(words, names.get("debug_flags", ())):
+    if not words.isdisjoint(names.get("debug_flags", ())):
         return Guard.FLAG
-    if _matches(words, names.get("rank", ())):
+    if not words.isdisjoint(names.get("rank", ())):
         return Guard.RANK
-    if _matches(words, names.get("available", ())):
+    if not words.isdisjoint(names.get("available", ())):
         return Guard.AVAILABLE
     if _is_none_test(test) and not _asks_for_argument(run, test):
         return Guard.ONCE
@@ -54,14 +54,14 @@ def _is_none_test(test: ast.expr) -> bool:
         inner = test.operand
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
             return inner.func.id == "hasattr"
-        words = _words(inner)
+        words = _words(walk(inner))
         return any(w.startswith(("init", "ready", "built", "cached")) for w in words)
     return False
 
 
-def _words(test: ast.expr) -> set[str]:
+def _words(nodes: list[ast.AST]) -> set[str]:
     found: set[str] = set()
-    for node in walk(test):
+    for node in nodes:
         if isinstance(node, ast.Name):
             found.add(node.id.lower())
         elif isinstance(node, ast.Attribute):
@@ -71,12 +71,6 @@ def _words(test: ast.expr) -> set[str]:
     return found
 
 
-def _matches(words: set[str], flags: tuple[str, ...]) -> bool:
-    """Whether a flag is one of the words, or one part of a word with underscores."""
-    return any(word in flags or not flags_of(flags).isdisjoint(word.split("_")) for word in words)
-
-
-@cache
-def flags_of(flags: tuple[str, ...]) -> frozenset[str]:
-    """The flags as a set."""
-    return frozenset(flags)
+def _parts(words: set[str]) -> set[str]:
+    """The words, and what stands between their underscores."""
+    return words.union(*(word.split("_") for word in words if "_" in word))

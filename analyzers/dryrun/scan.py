@@ -145,7 +145,8 @@ class Scan:
 _LEAVES = frozenset(
     {type(None), str, ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.alias}
 )
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+_NOTED = frozenset({ast.Attribute, ast.Subscript, ast.Call, ast.Import, ast.ImportFrom})
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +183,13 @@ def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
             continue
         if cls in _LEAVES:
             continue
-        if isinstance(node, _SCOPES):
+        if cls in _SCOPES:
             inner.append(_open(node, scope, result))
             stack.extend(node.decorator_list)
             stack.extend(node.bases if isinstance(node, ast.ClassDef) else [node.args])
             continue
-        if isinstance(node, ast.Attribute):
-            _note_attribute(node, function)
-        elif isinstance(node, ast.Subscript):
-            _note_store(node, function)
-        elif isinstance(node, ast.Call):
-            _note_call(node, function, result)
-        elif isinstance(node, ast.Import | ast.ImportFrom) and function is not None:
-            function.imports = True
+        if cls in _NOTED:
+            _note(node, function, result)
         for name in PARTS[cls]:
             child = getattr(node, name)
             if child.__class__ is list:
@@ -224,6 +219,17 @@ _ORDERING = frozenset(
     | {"current_stream", "default_stream", "Stream", "set_stream", "async_op"}
 )
 _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
+
+
+def _note(node: ast.AST, function: FunctionInfo | None, result: Scan) -> None:
+    if isinstance(node, ast.Attribute):
+        _note_attribute(node, function)
+    elif isinstance(node, ast.Call):
+        _note_call(node, function, result)
+    elif isinstance(node, ast.Subscript):
+        _note_store(node, function)
+    elif function is not None:
+        function.imports = True
 
 
 def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
