@@ -17,6 +17,7 @@ from unidiff import patch as parsed
 from analyzers.finding import Related, Span
 from bot.errors import UsageError
 from bot.lines import counts_like_git
+from bot.quoting import unquote
 
 SUBMODULE = "It is a submodule."
 SYMLINK = "It is a symbolic link."
@@ -255,27 +256,6 @@ def whole_file(text: bytes) -> tuple[Hunk, ...]:
     if not after:
         return ()
     return (Hunk(1, 1, (), after, frozenset(range(1, len(after) + 1)), frozenset()),)
-
-
-_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-
-
-def unquote(name: str) -> str:
-    """The file name that git wrote as a C string; other names as they are."""
-    if len(name) < 2 or not (name.startswith('"') and name.endswith('"')):
-        return name
-    parts = re.split(r"(\\(?:[0-7]{3}|.))", name[1:-1])
-    data = b"".join(
-        _escaped(part[1:]) if part.startswith("\\") else part.encode("utf-8", "surrogateescape")
-        for part in parts
-    )
-    return data.decode("utf-8", "surrogateescape")
-
-
-def _escaped(code: str) -> bytes:
-    if code.isdigit():
-        return bytes([int(code, 8) & 0xFF])
-    return bytes([_ESCAPES[code]]) if code in _ESCAPES else code.encode()
 
 
 def _name(header: str) -> str:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from githubkit import AppAuthStrategy, GitHub, TokenAuthStrategy
+from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
+from githubkit.auth.app import AppAuth
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RequestFailed
+from githubkit.utils import UNSET
 from pydantic import ValidationError
 
 from bot.errors import ConfigError
-from bot.github_calls import JSON, Answer, Calls, failure, said
+from bot.github_calls import JSON, Answer, Calls, Shape, failure, said
 from bot.github_client import Client
 from bot.github_deliveries import Deliveries
 from bot.github_errors import DeniedError, GitHubError, GoneError, TryAgainError, UnsureError
@@ -67,8 +71,12 @@ def connect(access: Access, installation: int = 0, token: str = "", repository: 
         who = f"token:{repository}"
     elif installation and access.app_id:
         name = repository.partition("/")[2]
-        narrowed = _app(access).as_installation(
-            installation, repositories=[name] if name else [], permissions=PERMISSIONS
+        narrowed = _Installation(
+            access.app_id,
+            access.private_key,
+            installation,
+            repositories=[name] if name else UNSET,
+            permissions=PERMISSIONS,
         )
         sender = Connection(access, narrowed)
         who = f"installation:{installation}"
@@ -97,6 +105,37 @@ def _governor(access: Access) -> Governor:
 # Tokens live an hour and a worker does many jobs. githubkit's own cache does not tell one server
 # from another, so each has its own.
 _caches: dict[tuple[str, str], MemCacheStrategy] = {}
+
+
+class _Token(Shape):
+    token: str
+    expires_at: datetime
+
+
+class _Flow(AppAuth):
+    """Reads of a token's answer what is needed: githubkit wants all that github.com sends."""
+
+    def _parse_installation_auth_response(self, response: httpx.Response) -> Any:
+        if response.is_error:
+            return super()._parse_installation_auth_response(response)
+        token = _Token.model_validate_json(response.content)
+        ends = token.expires_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return SimpleNamespace(parsed_data=SimpleNamespace(token=token.token, expires_at=ends))
+
+
+class _Installation(AppInstallationAuthStrategy):
+    """An installation of the App, signed in by `_Flow`."""
+
+    def get_auth_flow(self, github: Any) -> httpx.Auth:
+        """What signs each request."""
+        return _Flow(
+            github,
+            self.app_id,
+            self.private_key,
+            installation_id=self.installation_id,
+            repositories=self.repositories,
+            permissions=self.permissions,
+        )
 
 
 class Connection:

@@ -21,10 +21,10 @@ from bot.diff import (
     parse_patch,
     reverse,
     touched,
-    unquote,
     whole_file,
 )
 from bot.errors import UsageError
+from bot.quoting import unquote
 
 
 def only(text: str) -> Patch:

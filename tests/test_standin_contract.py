@@ -10,7 +10,7 @@ import pytest
 from githubkit_schemas.latest import models
 from pydantic import BaseModel, TypeAdapter
 
-from tests.standin import shapes
+from tests.standin import app_shapes, shapes
 from tests.standin.contract import Contract
 from tests.standin.hunks import changed
 from tests.standin.model import CheckRun, Delivery, IssueComment, LineComment, Reaction, Review
@@ -39,11 +39,11 @@ def sample(world: World, name: str) -> object:
         "comment": shapes.line_comment(world, comment),
         "said": shapes.issue_comment(world, IssueComment(6, repo, 1, bot, "b")),
         "reaction": shapes.reaction(world, Reaction(4, bot, "eyes")),
-        "check": shapes.check_run(world, check),
-        "app": shapes.app(world),
-        "installation": shapes.installation(world, next(iter(world.installations.values()))),
+        "check": app_shapes.check_run(world, check),
+        "app": app_shapes.app(world),
+        "installation": app_shapes.installation(world, next(iter(world.installations.values()))),
         "repository": shapes.repository(world, repo),
-        "delivery": shapes.delivery(delivery),
+        "delivery": app_shapes.delivery(delivery),
     }
     return made[name]
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from tests.standin import shapes, webhooks
+from tests.standin import app_shapes, webhooks
 from tests.standin.model import RefusedError, Token, invalid
 from tests.standin.paging import paged
 
@@ -17,7 +17,7 @@ router = APIRouter()
 
 @router.get("/app")
 async def app(request: Request):
-    return shapes.app(request.app.state.world)
+    return app_shapes.app(request.app.state.world)
 
 
 @router.get("/repos/{owner}/{name}/installation")
@@ -27,7 +27,7 @@ async def installation(request: Request, owner: str, name: str):
     found = world.installation_of(repo) if repo else None
     if found is None:
         raise RefusedError(404, "Not Found")
-    return shapes.installation(world, found)
+    return app_shapes.installation(world, found)
 
 
 @router.post("/app/installations/{number}/access_tokens", status_code=201)
@@ -55,7 +55,7 @@ async def access_token(request: Request, number: int):
                 422, "The permissions requested are not granted to this installation."
             )
     # Long, with dots: nobody may rely on the old length of 40.
-    value = f"ghs_{shapes.APP_ID}_{'x' * 300}.{next(world.ids)}.{'y' * 80}"
+    value = f"ghs_{app_shapes.APP_ID}_{'x' * 300}.{next(world.ids)}.{'y' * 80}"
     expires = time.time() + 3600
     world.tokens[value] = Token(value, world.bot, dict(permissions), repos, expires, found)
     at = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -70,7 +70,7 @@ async def access_token(request: Request, number: int):
 @router.get("/app/hook/deliveries")
 async def deliveries(request: Request) -> JSONResponse:
     world = request.app.state.world
-    return paged(request, [shapes.delivery(d) for d in reversed(world.deliveries)])
+    return paged(request, [app_shapes.delivery(d) for d in reversed(world.deliveries)])
 
 
 @router.post("/app/hook/deliveries/{number}/attempts")

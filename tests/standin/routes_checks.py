@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from tests.standin import shapes
+from tests.standin import app_shapes
 from tests.standin.model import CheckRun, RefusedError, invalid
 from tests.standin.paging import paged
 
@@ -56,7 +56,7 @@ async def create(request: Request):
     check = CheckRun(next(world.ids), repo, given["name"], given["head_sha"])
     _take(check, given)
     world.checks.append(check)
-    return shapes.check_run(world, check)
+    return app_shapes.check_run(world, check)
 
 
 def _find(request: Request, number: int) -> CheckRun:
@@ -69,14 +69,14 @@ def _find(request: Request, number: int) -> CheckRun:
 
 @router.get("/repos/{owner}/{name}/check-runs/{number}")
 async def read(request: Request, number: int):
-    return shapes.check_run(request.app.state.world, _find(request, number))
+    return app_shapes.check_run(request.app.state.world, _find(request, number))
 
 
 @router.patch("/repos/{owner}/{name}/check-runs/{number}")
 async def update(request: Request, number: int):
     check = _find(request, number)
     _take(check, await request.json())
-    return shapes.check_run(request.app.state.world, check)
+    return app_shapes.check_run(request.app.state.world, check)
 
 
 @router.get("/repos/{owner}/{name}/commits/{sha}/check-runs")
@@ -86,4 +86,4 @@ async def of_commit(request: Request, sha: str, check_name: str = ""):
     found.sort(key=lambda check: check.id, reverse=True)
     if request.query_params.get("filter", "latest") == "latest":
         found = list({check.name: check for check in reversed(found)}.values())
-    return paged(request, [shapes.check_run(world, check) for check in found], "check_runs")
+    return paged(request, [app_shapes.check_run(world, check) for check in found], "check_runs")

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.standin import shapes
+from tests.standin import app_shapes, shapes
 from tests.standin.model import CheckRun, Delivery, IssueComment, LineComment, Pull, RefusedError
 from tests.standin.world import World
 
@@ -37,7 +37,7 @@ def payload(world: World, pull: Pull, event: str, action: str, more: dict[str, A
         body["comment"], sender = shape(world, comment), comment.user
     if isinstance(check := more.get("check"), CheckRun):
         body |= {
-            "check_run": shapes.check_run(world, check),
+            "check_run": app_shapes.check_run(world, check),
             "requested_action": {"identifier": more["button"]},
         }
         sender = world.user(more["by"])
