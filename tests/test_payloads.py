@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +83,24 @@ def test_a_payload_of_wrong_shape_is_refused_in_one_sentence(
 def test_an_events_other_parts_are_not_even_read() -> None:
     body = json.dumps({"action": "created", "pull_request": "odd", "issue": 3}).encode()
     assert parse("ping", body).pull_request is None
+
+
+@pytest.mark.slow
+def test_every_pull_request_payload_that_github_published_parses(tmp_path: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm: apt-get install npm")
+    package = "@octokit/webhooks-examples@7.6.1"
+    got = subprocess.run([npm, "pack", package], cwd=tmp_path, capture_output=True, check=False)
+    if got.returncode:
+        pytest.skip(f"npm could not get {package}")
+    (packed,) = tmp_path.glob("*.tgz")
+    with tarfile.open(packed) as archive:
+        file = archive.extractfile("package/api.github.com/index.json")
+        assert file is not None
+        events = {event["name"]: event["examples"] for event in json.load(file)}
+    assert len(events["pull_request"]) == 29
+    for name, examples in events.items():
+        for example in examples:
+            payload = parse(name, json.dumps(example).encode())
+            assert payload.action == example.get("action", "")
