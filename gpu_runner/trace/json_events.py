@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gpu_runner.errors import FormatError
-from gpu_runner.trace.json_loose import Event, metadata_of, read_loosely
+from gpu_runner.trace.json_loose import MOST_UNREADABLE, Event, metadata_of, read_loosely
 from gpu_runner.trace.source import Source
 
 LONGEST_HEADER = 32 << 20
@@ -56,6 +56,9 @@ class EventFile:
                 break
             if not piece:
                 self.problem = CUT_SHORT
+                break
+            if self.unreadable > MOST_UNREADABLE:
+                self.problem = f"over {MOST_UNREADABLE:,} events are broken, so the reading stopped"
                 break
             if len(self._rest) > LONGEST_EVENT:
                 self.problem = "one event is longer than 16 MB, so the reading stopped there"

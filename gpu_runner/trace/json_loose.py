@@ -18,6 +18,8 @@ _NEXT_EVENT = re.compile(r',\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|args|id)")')
 _NOT_A_NUMBER = re.compile(
     r"(?<=[:,\[\s])([-+]?)(?:nan|inf(?:inity)?)(?:\(\w*\))?(?=[\s,}\]])", re.IGNORECASE
 )
+MOST_UNREADABLE = 100_000  # then the file is not worth the time
+RETAKEN = 64 << 10  # characters
 _BLANKS = re.compile(r"[\s,]*")
 _decoder = json.JSONDecoder(parse_float=str)
 
@@ -62,14 +64,19 @@ def read_loosely(text: str, final: bool, guessed: bool) -> Loosely:
     events: list[Event] = []
     unreadable = at = 0
     while True:
+        if unreadable > MOST_UNREADABLE:
+            return Loosely(events, text[at:], unreadable, guessed, ended=False)
+        if at > RETAKEN:  # the decoder counts the lines before every mistake it finds
+            text, at = text[at:], 0
         at = _skip_blanks(text, at)
         if at >= len(text):
             return Loosely(events, "", unreadable, guessed, ended=False)
         if text[at] == "]":
             following = _NEXT_EVENT.search(text, at) if guessed else None
-            if following is None and not (guessed and not final):
-                return Loosely(events, text[at + 1 :], unreadable, guessed, ended=True)
-            at = following.end() if following else at + 1
+            if following is None:
+                ended = final or not guessed
+                return Loosely(events, text[at + ended :], unreadable, guessed, ended)
+            at = following.end()
             continue
         event, after = _single(text, at)
         if after < 0:  # broken, or not all there yet

@@ -28,6 +28,8 @@ from gpu_runner.trace.quality import (
 from gpu_runner.trace.scope import named_scope, whole_scope
 from gpu_runner.trace.transfers import Transfers, transfers
 
+MOST_DEVICES = 256  # in one report; a file can name as many as it likes
+
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
@@ -119,8 +121,13 @@ def device_metrics(
 ) -> tuple[DeviceMetrics, ...]:
     """The numbers of every device of the trace, or of one; a file without GPU work gives zeros."""
     if device is not None and device not in trace.devices:
-        there = ", ".join(str(number) for number in trace.devices) or "none"
+        there = ", ".join(str(number) for number in trace.devices[:MOST_DEVICES]) or "none"
         raise RunnerError(f"{trace.source} has no device {device}; devices with work: {there}")
+    if device is None and len(trace.devices) > MOST_DEVICES:
+        raise RunnerError(
+            f"{trace.source} names {len(trace.devices):,} devices, more than the {MOST_DEVICES} "
+            "that a machine may have; choose one with --device"
+        )
     scope = named_scope(trace, region) if region is not None else None
     known = Correlations(
         calls=frozenset(key_of(call) for call in trace.calls if call.correlation >= 0),

@@ -42,7 +42,7 @@ def _about_file(trace: Trace) -> Iterator[str]:
         yield "These numbers are modelled, not measured: the stream model wrote this trace."
     if trace.partial:
         yield f"Partial result: {trace.partial}."
-    if not trace.events:
+    if not trace.events and not defects.without_time:
         launched = sum(call.role.value.endswith("launch") for call in trace.calls)
         yield (
             f"No GPU work was recorded, although the host launched {launched} kernels: the "
@@ -51,9 +51,11 @@ def _about_file(trace: Trace) -> Iterator[str]:
             else "The file holds no GPU work, only the host's: record with CUDA activities on."
         )
     if defects.unreadable:
-        yield f"{_count(defects.unreadable, 'event')} could not be read and are left out."
+        yield f"Left out because they could not be read: {_count(defects.unreadable, 'event')}."
     if defects.without_time:
-        yield f"{_count(defects.without_time, 'GPU event')} had no usable times and are left out."
+        left_out = _count(defects.without_time, "GPU event")
+        all_of_them = "" if trace.events else ", which is all of them"
+        yield f"Left out because they have no usable times: {left_out}{all_of_them}."
     if defects.dropped_records:
         yield "The profiler reports dropped records, so busy times are lower bounds."
     if defects.whole_graphs:

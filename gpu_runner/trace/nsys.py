@@ -78,8 +78,9 @@ def read_nsys(path: Path, region: str | None = None) -> Trace:
             _read(tables, collector)
     except FullError as limit:
         partial = str(limit)
-    except sqlite3.Error as problem:
-        partial = f"the database is damaged ({problem}), so the reading stopped there"
+    except (sqlite3.Error, UnicodeDecodeError) as problem:  # it quotes the damage undecoded
+        said = "its schema is no text" if isinstance(problem, UnicodeDecodeError) else problem
+        partial = f"the database is damaged ({said}), so the reading stopped there"
         if not collector.events:
             raise FormatError(f"nothing could be measured: {partial}") from problem
     return collector.finish(partial)
