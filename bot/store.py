@@ -70,8 +70,9 @@ class Store:
             self.insert(DeliveryRow)
             .values(**row, received=now, times=1)
             .on_conflict_do_nothing(index_elements=["id"])
+            .returning(DeliveryRow.id)
         )
-        if not first.rowcount:
+        if first.scalar() is None:
             return self._accept_again(connection, delivery.id)
         for drop in delivery.work.drops:
             _drop(connection, drop)
