@@ -38,6 +38,15 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
+class _Error(Shape):
+    type: str = ""
+    message: str = ""
+
+
+class _Errors(Shape):
+    errors: tuple[_Error, ...] | None = None
+
+
 Shaped = TypeVar("Shaped", bound=Shape)
 Result = TypeVar("Result")
 
@@ -111,8 +120,17 @@ class Calls:
     def graphql(self, query: str, variables: dict[str, Any], shape: type[Shaped]) -> Shaped:
         """The answer to a GraphQL query; queries only, they may be sent twice."""
         body = {"query": query, "variables": variables}
-        answer = self._patient(lambda: self.send("POST", "graphql", body=body), _READ_TRIES)
-        return answer.read(shape)
+        return self._patient(lambda: self._ask(body), _READ_TRIES).read(shape)
+
+    def _ask(self, body: dict[str, Any]) -> Answer:
+        answer = self.send("POST", "graphql", body=body)
+        errors = list(answer.read(_Errors).errors or ())
+        # Refusals come with status 200. What we may not see is simply absent from the data.
+        if any(error.type == "RATE_LIMITED" or _is_limit(error.message, {}) for error in errors):
+            raise LimitedError("GitHub limits our questions", 200)
+        if any(not error.type for error in errors):
+            raise UnsureError(f"GitHub could not answer: {errors[0].message}", 200)
+        return answer
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -53,6 +53,11 @@ class Files:
             fetched = self._by_git(pull, hidden)
             if fetched is not None:
                 return fetched
+            if "" in hidden:
+                raise GitHubError(
+                    f"the pull request changes more files than the {MOST_LISTED:,} that GitHub "
+                    "lists, and they could not be fetched with git; split it"
+                )
         files = [self._file(pull.ref, patch, patch.path in hidden) for patch in patches]
         return tuple(sorted(files, key=lambda file: file.path))
 

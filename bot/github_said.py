@@ -12,6 +12,7 @@ from bot.github_errors import DeniedError, GitHubError, GoneError
 from bot.github_marks import FIXED, SUMMARY, fingerprint, marks, reviewed_head
 from bot.github_shapes import (
     Account,
+    App,
     IssueComment,
     LineComment,
     PostedReview,
@@ -23,7 +24,7 @@ from bot.pulls import Earlier, EarlierComment, PullRef, Summary
 
 _WRITERS = ("admin", "write")
 # Also says who we are: a name can change, the number cannot.
-_THREADS = """
+THREADS = """
 query($owner: String!, $repo: String!, $number: Int!, $after: String) {
   viewer { login databaseId }
   repository(owner: $owner, name: $repo) {
@@ -36,7 +37,7 @@ query($owner: String!, $repo: String!, $number: Int!, $after: String) {
   }
 }
 """
-_VIEWER = "query { viewer { login databaseId } }"
+VIEWER = "query { viewer { login databaseId } }"
 
 
 class _Pull(Shape):
@@ -159,9 +160,11 @@ class Said:
         return self._me
 
     def _ask_viewer(self) -> Viewer:
-        found = _optional(lambda: self.calls.graphql(_VIEWER, {}, _Envelope))
+        found = _optional(lambda: self.calls.graphql(VIEWER, {}, _Envelope))
         if found and found.data and found.data.viewer:
             return found.data.viewer
+        if self.app_id:  # a server without GraphQL; the suffix cannot be had by anybody else
+            return Viewer(login=f"{self.calls.get('app').read(App).slug}[bot]")
         raise GitHubError("GitHub does not tell who we are; its GraphQL API is needed for that")
 
     def _resolved(self, ref: PullRef) -> frozenset[int] | None:
@@ -170,7 +173,7 @@ class Said:
         after: str | None = None
         while True:
             variables = {"owner": ref.owner, "repo": ref.repo, "number": ref.number, "after": after}
-            page = _optional(lambda v=variables: self.calls.graphql(_THREADS, v, _Envelope))
+            page = _optional(lambda v=variables: self.calls.graphql(THREADS, v, _Envelope))
             data = page.data if page else None
             if data is None or data.repository is None or data.repository.pullRequest is None:
                 return None

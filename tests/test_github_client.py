@@ -282,3 +282,37 @@ def test_an_answer_of_another_shape_is_one_sentence(answer: httpx.Response) -> N
         with pytest.raises(BotError, match="not the pullrequest"):
             client.pull(REF)
         client.close()
+
+
+GRAPHQL = [
+    pytest.param({"errors": [{"type": "RATE_LIMITED", "message": "m"}]}, "limits", id="limit"),
+    pytest.param({"errors": [{"message": "Something went wrong"}]}, "Something", id="broken"),
+    pytest.param({"data": None}, "who we are", id="nothing"),
+    pytest.param(
+        {"data": None, "errors": [{"type": "FORBIDDEN", "message": "no"}]}, "who we are",
+        id="forbidden",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "said"), GRAPHQL)
+def test_a_refused_question_is_one_sentence(answer: dict[str, object], said: str) -> None:
+    comment = {"id": 5, "user": {"id": 1, "login": "me"}, "body": "<!-- hostside:reply:k -->"}
+    with respx.mock() as net:
+        net.post("https://api.github.com/graphql").respond(json=answer)
+        net.get("https://api.github.com/repos/o/r/issues/1/comments").respond(json=[comment])
+        client = connect(Access(write_gap=0.001), token="t", repository="o/r")
+        with pytest.raises(BotError, match=said):
+            client.reply(REF, "x", "k")
+        client.close()
+
+
+def test_without_graphql_the_app_knows_itself_by_its_name(opened: Scene) -> None:
+    opened.world.faults.add("404", method="POST", path="^/graphql$", times=99)
+    _, _, posted = opened.review()
+    assert posted.comments == 2
+    _, _, again = opened.review()
+    assert again.comments == 0
+    client = opened.client()
+    assert not client.earlier(opened.ref).complete
+    client.close()

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+import respx
 
 from bot.diff import Change, ChangedFile
-from bot.github_errors import TryAgainError
+from bot.github import Access, connect
+from bot.github_calls import DIFF
+from bot.github_errors import GitHubError, TryAgainError
 from bot.github_files import MOST_TEXTS
+from bot.pulls import PullRef
 from tests.github_scene import Scene, scene
 
 LINES = "".join(f"x{n} = {n}\n" for n in range(40))
@@ -179,3 +184,25 @@ def test_no_secret_is_on_a_command_line_or_in_a_message(tmp_path: Path) -> None:
         token = next(iter(made.world.tokens))
         assert token not in repr(made.access)
         assert made.access.private_key not in repr(made.access)
+
+
+def test_more_files_than_github_lists_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    listed = [{"filename": f"m{n}.py", "status": "added", "patch": "@@ -0,0 +1 @@\n+x"}
+              for n in range(100)]  # fmt: skip
+    base = "https://api.github.com/repos/o/r"
+    pull = {"number": 1, "state": "open", "changed_files": 3000, "head": {"sha": "a"},
+            "base": {"sha": "b", "repo": {"full_name": "o/r", "clone_url": ""}}}  # fmt: skip
+    with respx.mock() as net:
+        net.get(f"{base}/pulls/1", headers={"Accept": DIFF}).respond(406)
+        net.get(f"{base}/pulls/1").respond(json=pull)
+        more = {"Link": f'<{base}/pulls/1/files>; rel="next"'}
+        page = httpx.Response(200, json=listed, headers=more)
+        last = httpx.Response(200, json=listed)
+        net.get(f"{base}/pulls/1/files").mock(side_effect=[page] * 29 + [last])
+        net.get(url__startswith=f"{base}/compare/").respond(
+            json={"merge_base_commit": {"sha": "c"}}
+        )
+        client = connect(Access(), token="t", repository="o/r")
+        with pytest.raises(GitHubError, match="3,000"):
+            client.changed_files(PullRef("o", "r", 1, "b", "a"))
+        client.close()

@@ -19,7 +19,7 @@ from tests.standin.model import LineComment, Pull
 router = APIRouter()
 
 # The names and types as GitHub publishes them, cut down to what is asked.
-_SCHEMA = build_schema("""
+SCHEMA = build_schema("""
 type Query { viewer: User! repository(owner: String!, name: String!): Repository }
 type Mutation {
   resolveReviewThread(input: ResolveReviewThreadInput!): ResolveReviewThreadPayload
@@ -92,15 +92,20 @@ class _Root:
         return {}
 
 
+def _refusal(error: GraphQLError) -> dict[str, Any]:
+    forbidden = "not accessible" in error.message
+    return {"message": error.message} | ({"type": "FORBIDDEN"} if forbidden else {})
+
+
 @router.post("/graphql")
 async def graphql(request: Request):
     given = await request.json()
     done = graphql_sync(
-        _SCHEMA, given["query"], _Root(request), variable_values=given.get("variables")
+        SCHEMA, given["query"], _Root(request), variable_values=given.get("variables")
     )
     said: dict[str, Any] = {"data": done.data}
     if done.errors:
-        said["errors"] = [{"message": error.message} for error in done.errors]
+        said["errors"] = [_refusal(error) for error in done.errors]
     return said
 
 
