@@ -287,3 +287,15 @@ def test_every_printed_number_is_in_the_json(
     _, out, _ = run(capsys, base, "--format", "json")
     device: dict[str, Any] = json.loads(out)["devices"][0]
     assert [row.key for row in ALL_ROWS if row.key not in device] == []
+
+
+def test_reading_a_trace_imports_no_more_than_it_needs() -> None:
+    program = (
+        "import sys, bot.cli.trace, gpu_runner.trace.kineto\n"
+        "unwanted = {'typing_extensions', 'pydantic', 'sqlite3', 'libcst'}\n"
+        "print(sorted(unwanted & sys.modules.keys()))\n"
+        "import typing_extensions; print(typing_extensions.__name__)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[:2] == ["[]", "typing_extensions"]

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from gpu_runner.errors import FormatError
+from gpu_runner.trace.decoding import msgspec
 from gpu_runner.trace.json_loose import MOST_UNREADABLE, Event, metadata_of, read_loosely
 from gpu_runner.trace.source import Source
 

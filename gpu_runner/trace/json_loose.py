@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-import msgspec
+from gpu_runner.trace.decoding import msgspec
 
 _NEXT_EVENT = re.compile(r',\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|args|id)")')
 # C++ prints these where JSON has no number; Python's decoder wants its own spelling.

@@ -12,11 +12,10 @@ import decimal
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gpu_runner.errors import FormatError
 from gpu_runner.trace import names
 from gpu_runner.trace.collect import LATEST, Collector, FullError
+from gpu_runner.trace.decoding import msgspec
 from gpu_runner.trace.events import KINETO, Annotation, GpuEvent, HostCall, Kind, Trace
 from gpu_runner.trace.json_events import EventFile
 from gpu_runner.trace.json_loose import Arguments, Event

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from gpu_runner.errors import FormatError, RunnerError
 from gpu_runner.trace.events import Trace
-from gpu_runner.trace.kineto import read_kineto
-from gpu_runner.trace.nsys import read_nsys
 from gpu_runner.trace.pause import collector_paused
 from gpu_runner.trace.source import first_bytes
 
@@ -47,4 +45,10 @@ def _read(path: Path, region: str | None) -> Trace:
     for magic, sentence in OTHERS:
         if start.startswith(magic):
             raise FormatError(sentence)
-    return read_nsys(path, region) if start.startswith(SQLITE) else read_kineto(path, region)
+    if start.startswith(SQLITE):
+        from gpu_runner.trace.nsys import read_nsys
+
+        return read_nsys(path, region)
+    from gpu_runner.trace.kineto import read_kineto
+
+    return read_kineto(path, region)
