@@ -232,3 +232,31 @@ def test_the_configuration_is_read_from_the_base(tmp_path: Path) -> None:
     base = {"train.py": BASE, "pyproject.toml": project}
     with scene(tmp_path / "second", base=base) as made:
         assert made.review()[2].comments == 0
+
+
+SHAPES = [
+    pytest.param(HEAD.replace("\n", "\r\n"), 0, id="CRLF: no button"),
+    pytest.param(HEAD.replace("model(mask)", "model(mask)  # ```"), 2, id="a fence nearby"),
+    pytest.param(
+        HEAD.replace("16).cuda()", "16).cuda()  # ``` and ````"), 2, id="a fence in the line"
+    ),
+    pytest.param(HEAD.replace("train(model, steps)", "train(modèle, steps)"), 2, id="accents"),
+]
+
+
+@pytest.mark.parametrize(("head", "buttons"), SHAPES)
+def test_a_button_does_exactly_what_was_proven(tmp_path: Path, head: str, buttons: int) -> None:
+    with scene(tmp_path, head={"train.py": head}) as made:
+        made.review()
+        assert len(made.comments) == 2
+        found = [comment for comment in made.comments if blocks(comment.body)]
+        assert len(found) == buttons
+        if not buttons:
+            return
+        commit = made.world.apply(found, "lead")
+        expected = head.replace("16).cuda()", '16, device="cuda")').replace(
+            "ones(64).cuda()", 'ones(64, device="cuda")'
+        )
+        blob = made.repo.git.blob(commit, "train.py")
+        assert blob is not None
+        assert blob[1].decode() == expected
