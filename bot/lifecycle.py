@@ -44,7 +44,8 @@ def plan(
     back = [_back(c, old) for c, old in matched.pairs if _shown(c) and old and _reopens(old)]
     new = [_new(c) for c, old in matched.pairs if _shown(c) and _is_news(old)]
     dismissed = len(review.comments) - len(kept)
-    words = _summary(judged, dismissed, len(fixed))
+    # Counted over all pushes, so that a second attempt says the same as the first.
+    words = _summary(judged, dismissed, len(fixed) + sum(old.fixed for old in matched.gone))
     return Plan(
         review_body=f"{plural(len(new), 'new finding')} at {_short(ref)}." if new else "",
         comments=tuple(new),
@@ -150,7 +151,7 @@ def _speaks(review: Review) -> bool:
 
 def _summary(review: Review, dismissed: int, fixed: int) -> str:
     counts = [
-        f"{plural(fixed, 'finding')} gone since the last push." if fixed else "",
+        f"{plural(fixed, 'earlier finding')} gone." if fixed else "",
         f"{plural(dismissed, 'finding')} dismissed by people, not repeated." if dismissed else "",
     ]
     more = " ".join(part for part in counts if part)

@@ -131,6 +131,14 @@ def test_what_is_dismissed_fails_no_check_and_is_counted() -> None:
     assert "1 finding dismissed by people" in todo.check.summary
 
 
+def test_a_second_attempt_says_the_same_as_the_first() -> None:
+    first = plan(review(), Earlier((said(),), Summary(1, "old")), REF)
+    second = plan(review(), Earlier((marked(),), Summary(1, "old")), REF)
+    assert (first.check, first.summary) == (second.check, second.summary)
+    assert "1 earlier finding gone." in first.summary
+    assert (len(first.edits), len(second.edits)) == (1, 0)
+
+
 QUIET = [
     pytest.param(review(), None, False, id="nothing found"),
     pytest.param(review(), Summary(1, "old"), True, id="nothing left, but something was said"),
