@@ -54,7 +54,7 @@ def _measured(options: argparse.Namespace, directory: Path) -> int:
         world = github.world
         repo = repository(world)
         pulls = [open_faulty(world, repo) for _ in range(options.pulls)]
-        with serving(world, directory, LOG_LEVEL="WARNING", LEASE_SECONDS="60") as service:
+        with serving(world, directory, LEASE_SECONDS="60") as service:
             _wait_ready(service)
             requests = _requests(world, pulls, options.rate * options.seconds)
             port = int(service.url.rpartition(":")[2])
@@ -115,11 +115,7 @@ async def _all(port: int, rate: int, requests: list[Request]) -> list[tuple[int,
     async def one(number: int, request: Request) -> tuple[int, float]:
         await asyncio.sleep(max(start + number / rate - time.perf_counter(), 0))
         begun = time.perf_counter()
-        reader, writer = (
-            free.get_nowait()
-            if not free.empty()
-            else await asyncio.open_connection("127.0.0.1", port)
-        )
+        reader, writer = await _connection(free, port)
         writer.write(request.head + request.body)
         await writer.drain()
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -129,6 +125,14 @@ async def _all(port: int, rate: int, requests: list[Request]) -> list[tuple[int,
         return int(answer.split(b" ")[1]), time.perf_counter() - begun
 
     return list(await asyncio.gather(*(one(n, r) for n, r in enumerate(requests))))
+
+
+async def _connection(free: asyncio.LifoQueue[Any], port: int) -> Any:
+    while not free.empty():
+        reader, writer = free.get_nowait()
+        if not reader.at_eof():  # the server closes what was idle for long
+            return reader, writer
+    return await asyncio.open_connection("127.0.0.1", port)
 
 
 def _report(results: list[tuple[int, float]], rate: int) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -40,6 +40,17 @@ class Store:
         self.engine: Engine = open_engine(url)
         self.terms = terms or Terms()
         self._reading = self.engine.execution_options(**{READING: True})
+        delivery, job = self.insert(DeliveryRow), self.insert(JobRow)
+        self._new_delivery = delivery.on_conflict_do_nothing(index_elements=["id"]).returning(
+            DeliveryRow.id
+        )
+        # A job that was dropped or given up starts from the beginning.
+        anew = {name: job.excluded[name] for name in ("delivery", "arguments", "stamp", *fresh())}
+        # As text: with parameters of its own it could not be sent for many rows at once.
+        revived = text(f"jobs.state IN ('{State.DROPPED}', '{State.PARKED}')")
+        self._new_job = job.on_conflict_do_update(
+            index_elements=["key"], set_=anew, where=revived
+        ).returning(JobRow.key, JobRow.id, JobRow.queue)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -61,23 +72,32 @@ class Store:
     def accept(self, deliveries: Sequence[Delivery]) -> list[tuple[Bell, ...]]:
         """Store deliveries with their jobs in one transaction; the bells to ring for each."""
         with self.engine.begin() as connection:
-            return [self._accept(connection, delivery) for delivery in deliveries]
+            if any(not drop.until for delivery in deliveries for drop in delivery.work.drops):
+                # What drops everything must not drop what the deliveries after it ask for.
+                return [self._accept(connection, (delivery,))[0] for delivery in deliveries]
+            return self._accept(connection, deliveries)
 
-    def _accept(self, connection: Connection, delivery: Delivery) -> tuple[Bell, ...]:
+    def _accept(
+        self, connection: Connection, deliveries: Sequence[Delivery]
+    ) -> list[tuple[Bell, ...]]:
+        """The same by few statements, each for many rows: a flood is no time for many."""
         now = time.time()
-        row = {"id": delivery.id, "event": delivery.event, "action": delivery.action}
-        first = connection.execute(
-            self.insert(DeliveryRow)
-            .values(**row, received=now, times=1)
-            .on_conflict_do_nothing(index_elements=["id"])
-            .returning(DeliveryRow.id)
-        )
-        if first.scalar() is None:
-            return self._accept_again(connection, delivery.id)
-        for drop in delivery.work.drops:
+        rows = [
+            {"id": d.id, "event": d.event, "action": d.action, "received": now, "times": 1}
+            for d in {d.id: d for d in deliveries}.values()
+        ]
+        new = set(connection.execute(self._new_delivery, rows).scalars()) if rows else set[str]()
+        first = {d.id: d for d in reversed(deliveries) if d.id in new}
+        specs = [(spec, d.id) for d in reversed(first.values()) for spec in d.work.jobs]
+        bells = self._queue(connection, specs)
+        for drop in _widest(drop for d in first.values() for drop in d.work.drops):
             _drop(connection, drop)
-        queued = (self._queue(connection, job, delivery.id) for job in delivery.work.jobs)
-        return tuple(bell for bell in queued if bell)
+        return [
+            tuple(bells[spec.key] for spec in first[d.id].work.jobs if spec.key in bells)
+            if d.id in first
+            else self._accept_again(connection, d.id)
+            for d in deliveries
+        ]
 
     def _accept_again(self, connection: Connection, delivery: str) -> tuple[Bell, ...]:
         """A redelivery repeats nothing that was finished, and revives what was not."""
@@ -94,36 +114,29 @@ class Store:
     def enqueue(self, spec: JobSpec, delivery: str) -> Bell | None:
         """Queue a job that another one found necessary; None when it is known already."""
         with self.engine.begin() as connection:
-            return self._queue(connection, spec, delivery)
+            return self._queue(connection, [(spec, delivery)]).get(spec.key)
 
-    def _queue(self, connection: Connection, spec: JobSpec, delivery: str) -> Bell | None:
-        insert = self.insert(JobRow).values(
-            key=spec.key, kind=spec.kind.value, queue=spec.queue, repo=spec.repo,
-            number=spec.number, installation=spec.installation, arguments=spec.text,
-            delivery=delivery, stamp=spec.stamp, created=time.time(), finished=0.0, lease="",
-            lease_until=0.0, **fresh(),
-        )  # fmt: skip
-        revived = (State.DROPPED, State.PARKED)
-        anew = {"delivery": delivery, "arguments": spec.text, "stamp": spec.stamp, **fresh()}
-        known = connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=["key"], set_=anew, where=JobRow.state.in_(revived)
-            ).returning(JobRow.id)
-        ).scalar()
-        if known is not None:
-            return Bell(known, spec.queue)
-        # The run under way may end as "dropped" for a reason that no longer holds.
-        connection.execute(
-            update(JobRow)
-            .where(JobRow.key == spec.key, JobRow.state == State.RUNNING)
-            .values(again=True)
-        )
-        return None
+    def _queue(
+        self, connection: Connection, specs: Sequence[tuple[JobSpec, str]]
+    ) -> dict[str, Bell]:
+        """The bells of those that are to be done, by their keys; the others are known already."""
+        rows = {spec.key: _row(spec, delivery) for spec, delivery in specs}
+        if not rows:
+            return {}
+        done: Any = connection.execute(self._new_job, list(rows.values()))
+        bells = {key: Bell(job, queue) for key, job, queue in done}
+        if known := rows.keys() - bells.keys():
+            # The run under way may end as "dropped" for a reason that no longer holds.
+            running = update(JobRow).where(JobRow.state == State.RUNNING)
+            connection.execute(running.where(JobRow.key.in_(known)).values(again=True))
+        return bells
 
     # --- what is worked on
 
     def claim(self, job: int) -> Job | None:
         """The job, leased to the caller; None when it is done, early, or its PR is busy."""
+        if not self._is_open(job):  # most bells of a flood are for what was superseded
+            return None
         now, lease = time.time(), uuid.uuid4().hex
         ready = and_(JobRow.state == State.QUEUED, JobRow.not_before <= now)
         expired = and_(JobRow.state == State.RUNNING, JobRow.lease_until < now)
@@ -146,6 +159,11 @@ class Store:
         except IntegrityError:  # another job of the same pull request runs
             return None
         return None if row is None else _job(tuple(row))
+
+    def _is_open(self, job: int) -> bool:
+        wanted = select(JobRow.state).where(JobRow.id == job)
+        with self.read() as connection:
+            return connection.execute(wanted).scalar() in (State.QUEUED, State.RUNNING)
 
     def renew(self, job: Job) -> bool:
         """Whether the job is still the caller's, for another lease."""
@@ -229,6 +247,35 @@ def fresh() -> dict[str, Any]:
         "ring_at": now + RING_PATIENCE,
         "rings": 0,
     }
+
+
+def _row(spec: JobSpec, delivery: str) -> dict[str, Any]:
+    unset = {"finished": 0.0, "lease": "", "lease_until": 0.0}
+    return (
+        unset
+        | fresh()
+        | {
+            "key": spec.key,
+            "kind": spec.kind.value,
+            "queue": spec.queue,
+            "repo": spec.repo,
+            "number": spec.number,
+            "installation": spec.installation,
+            "arguments": spec.text,
+            "delivery": delivery,
+            "stamp": spec.stamp,
+            "created": time.time(),
+        }
+    )
+
+
+def _widest(drops: Iterable[Drop]) -> tuple[Drop, ...]:
+    """Of the drops of one pull request, that which reaches farthest."""
+    found: dict[tuple[int, str, int], Drop] = {}
+    for drop in drops:
+        place = (drop.installation, drop.repo, drop.number)
+        found[place] = max(drop, found.get(place, drop), key=lambda each: each.until)
+    return tuple(found.values())
 
 
 def _drop(connection: Connection, drop: Drop) -> None:

@@ -140,8 +140,8 @@ class Service:
 def serving(world: World, directory: Path, *options: str, **settings: str) -> Iterator[Service]:
     """The App, started; killed afterwards if it is still there."""
     service = Service(world, directory, settings)
-    service.start(*options)
     try:
+        service.start(*options)
         yield service
     finally:
         world.deliver = None
