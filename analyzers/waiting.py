@@ -86,7 +86,7 @@ def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]
     """The implicit waits that belong to a rule and are worth a remark, one for each place."""
     if measures(timeline):
         return
-    outer = outer_loops(timeline)
+    outer: frozenset[Span] | None = None
     seen: set[tuple[int, int]] = set()
     for wait in timeline.of(Wait):
         if wait.explicit or rule_for(wait) != code:
@@ -97,7 +97,9 @@ def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]
             continue
         seen.add(key)
         loops = busy_loops(wait)
-        if loops and loops[-1].span in outer:
+        if loops and outer is None:
+            outer = outer_loops(timeline)
+        if loops and outer is not None and loops[-1].span in outer:
             sure = Confidence.POSSIBLE  # beside the inner loop it is as rare as an epoch's end
         yield wait, sure
 

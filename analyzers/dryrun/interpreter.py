@@ -33,6 +33,7 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
     for info in found.callers_first():
         if not info.kernel and relevance.worth_a_walk(info):
             functions.walk(run, info)
+    found.forget()
     return Timeline(
         source=source,
         events=tuple(run.events),

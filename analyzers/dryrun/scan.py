@@ -102,6 +102,16 @@ class Scan:
                     info.ordering = changed = True
                     marked.add(info.name)
 
+    def forget(self) -> None:
+        """Let go of what was learnt of callers, and of the cycles that it forms.
+
+        The trees then go with their last user; nobody has to look for them.
+        """
+        for info in self.functions.values():
+            info.owner, info.outer, info.closure = None, None, {}
+            info.memo.clear()
+            info.given.clear()
+
     def callers_first(self) -> list[FunctionInfo]:
         """The functions, each after those that call it where there is no cycle."""
         by_name: dict[str, list[FunctionInfo]] = {}

@@ -80,9 +80,10 @@ _STARTS = re.compile(r"\b(spawn|forkserver|set_start_method)\b")
 
 @rule("GPU911", severity=Severity.ERROR, bad=BAD, good=GOOD)
 def fork_after_cuda_init(timeline: Timeline) -> Iterator[Finding]:
-    if _STARTS.search(timeline.source.text):
+    calls = list(timeline.calls("process"))
+    if not calls or _STARTS.search(timeline.source.text):
         return
-    for call in timeline.calls("process"):
+    for call in calls:
         values = [a.value for a in call.arguments if a.name in ("args", "kwargs", "initargs")]
         if not any(_on_gpu(value) for value in values):
             continue

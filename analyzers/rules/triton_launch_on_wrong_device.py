@@ -148,11 +148,13 @@ _AWAY = re.compile(r"(^|/)((tests?|bench\w*|tutorials?|examples|scripts)/|(test_
 
 @rule("GPU908", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
-    text = timeline.source.text
-    if _ONE_DEVICE.search(text) or _AWAY.search(timeline.source.path):
+    launches = list(timeline.of(Launch))
+    if not launches or _AWAY.search(timeline.source.path):
+        return
+    if _ONE_DEVICE.search(timeline.source.text):
         return
     seen: set[str] = set()
-    for launch in timeline.of(Launch):
+    for launch in launches:
         function = launch.place.function
         if function is None or launch.place.device_guarded or "test" in function.roles:
             continue
