@@ -6,7 +6,9 @@ without GPU code cost no more than the interpreter's start.
 """
 
 import argparse
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -37,23 +39,37 @@ OK, FINDINGS, USAGE, INTERNAL = 0, 1, 2, 3
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command: 0 nothing to report, 1 findings, 2 usage, 3 our own fault."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (as long as the program runs)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except BotError as problem:
         print(f"hostside: {problem}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away (`| head`): nothing is wrong
+        _drop_output()  # the reader went away (`| head`): nothing is wrong
         return OK
     except Exception as problem:  # the last fence: a user never sees a traceback
+        if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+            print(f"hostside: the output cannot be written: {problem.strerror}", file=sys.stderr)
+            _drop_output()
+            return USAGE
         print(
             f"hostside: internal error ({type(problem).__name__}: {problem}); nothing was changed. "
             "Please report it with the command you ran; HOSTSIDE_DEBUG=1 shows the details.",
             file=sys.stderr,
         )
         return _debug(INTERNAL)
+
+
+def _drop_output() -> None:
+    """What is still buffered goes nowhere: the interpreter would fail on it once more at exit."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,7 +80,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _debug(code: int) -> int:
-    import os
     import traceback
 
     if os.environ.get("HOSTSIDE_DEBUG"):

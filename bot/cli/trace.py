@@ -95,8 +95,8 @@ def _json(files: list[Measured]) -> Json:
 def _write(report: str, output: Path | None) -> None:
     if output is None:
         # A terminal without Unicode gets question marks instead of a traceback.
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(report.encode(encoding, "replace").decode(encoding))
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(report.encode(encoding, "replace").decode(encoding), end="")
         return
     try:
         output.write_text(report, encoding="utf-8")
