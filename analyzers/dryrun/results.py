@@ -86,7 +86,7 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
         if not fact.name.endswith(".*"):
             return made
         # A method that is not known may as well belong to something else than a tensor.
-        return weaken(made, Confidence.LIKELY if receiver is None else Confidence.POSSIBLE)
+        return weaken(made, Confidence.LIKELY)
     if result.kind is Kind.PLACE and fact.name == known.name and arguments:
         device, sure = place_of(arguments[0].value)  # torch.device("cuda")
         return replace(result, device=device, sure=sure)
