@@ -89,7 +89,9 @@ def test_a_comment_with_commands_is_one_job_that_holds_nothing_else_of_it(
     ("changed", "number"),
     [
         pytest.param({}, 1, id="listed"),
-        pytest.param({"pull_requests": [], "external_id": "hostside:7:ab12"}, 7, id="head in a fork"),
+        pytest.param(
+            {"pull_requests": [], "external_id": "hostside:7:ab12"}, 7, id="head in a fork"
+        ),
     ],
 )
 def test_the_button_is_the_command_at_the_checked_commit(
