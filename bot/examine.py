@@ -45,6 +45,11 @@ class Job:
     prove: frozenset[Confidence] = SURE  # which findings' fixes are worth proving
     inside: str = ""  # the path within the repository, where `path` is another
 
+    @property
+    def name(self) -> str:
+        """The path that the analysis sees: what lies above the repository is no business of it."""
+        return self.inside or self.path
+
 
 @dataclass(frozen=True)
 class Excerpt:
@@ -147,7 +152,7 @@ def examine(job: Job) -> Examined:
     data = job.text if job.text is not None else read(job.source)
     if isinstance(data, str):
         return failed(job, data)
-    analysis = analyze(job.path, data, job.config)
+    analysis = analyze(job.name, data, job.config)
     status, silenced = str(analysis.status), _silenced(analysis)
     if not analysis.findings and not job.base:
         return Examined(job.path, status, analysis.reason, silenced=silenced)
@@ -197,7 +202,7 @@ def _flagged_at_base(job: Job) -> tuple[Flagged, ...]:
     if not job.base:
         return ()
     text, _ = decode(job.base)
-    return flag(analyze(job.path, job.base, job.config).findings, split_lines(text))
+    return flag(analyze(job.name, job.base, job.config).findings, split_lines(text))
 
 
 def _items(
@@ -209,7 +214,7 @@ def _items(
     for found in flagged:  # all of them, so that an ordinal does not depend on the diff
         seen[found.key] += 1
         if id(found) in wanted:
-            mark = fingerprint(job.inside or job.path, found.key, seen[found.key])
+            mark = fingerprint(job.name, found.key, seen[found.key])
             excerpt = _excerpt(found.finding, lines, job.hunks or ())
             items.append(Item(found.finding, mark, found.key, excerpt))
     return tuple(items)
@@ -255,7 +260,7 @@ def _suggestion(
     fix = finding.fix
     if fix is None:
         return None
-    proof = prove(job.path, text, finding, job.config, before=before)
+    proof = prove(job.name, text, finding, job.config, before=before)
     shown = proof.ok
     if fix.safety is Safety.DISPLAY and not proof.ok:  # a sketch need only be Python
         shown = isinstance(read_source(job.path, proof.text), Source)
@@ -274,7 +279,7 @@ def _proven_together(
         clicks = [s for s in result if s and s.one_click]
         if len(clicks) < 2:
             break
-        after = analyze(job.path, apply_all(text, clicks), job.config)
+        after = analyze(job.name, apply_all(text, clicks), job.config)
         if after.status == "analysed" and Counter(f.rule for f in after.findings) <= known:
             break
         for click in clicks[-1:] if attempt < MOST_TRIES else clicks[1:]:

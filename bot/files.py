@@ -25,7 +25,7 @@ class Found:
 
     shown: str
     source: str
-    inside: str  # path within the configured directory, for filters
+    inside: str  # path within the configured directory, or within the tree that was named
     named: bool = False  # on the command line
 
 
@@ -46,14 +46,14 @@ def _below(path: str, config: RepoConfig, root: Path) -> Iterator[Found]:
     if not stat.S_ISDIR(mode):
         if not stat.S_ISREG(mode):
             raise UsageError(f"{path} is neither a file nor a directory; name one of these")
-        yield _found(path, root, named=True)
+        yield _found(path, root, os.path.dirname(path), named=True)
         return
     for directory, subdirectories, names in os.walk(path, onerror=_refuse(path)):
         subdirectories[:] = sorted(d for d in subdirectories if not _skips(directory, d))
         for name in sorted(names):
             file = os.path.join(directory, name)
             if name.endswith(PYTHON) and os.path.isfile(file):
-                candidate = _found(file, root)
+                candidate = _found(file, root, path)
                 if config.wants(candidate.inside):
                     yield candidate
 
@@ -79,9 +79,12 @@ def _complaint(problem: OSError) -> str:
     return f"it cannot be read ({problem.strerror})"
 
 
-def _found(file: str, root: Path, named: bool = False) -> Found:
+def _found(file: str, root: Path, top: str, named: bool = False) -> Found:
     whole = os.path.abspath(file)
     shown = os.path.relpath(whole)
     shown = whole if shown.startswith("..") else shown
-    inside = os.path.relpath(whole, root).replace(os.sep, "/")
+    inside = os.path.relpath(whole, root)
+    if inside.startswith(".."):  # outside: what the tree itself is called says nothing of the file
+        inside = os.path.relpath(whole, top or ".")
+    inside = inside.replace(os.sep, "/")
     return Found(shown.replace(os.sep, "/"), whole, inside, named)

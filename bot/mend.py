@@ -50,10 +50,10 @@ def _one_fix(job: MendJob, text: str) -> str | None:
     from analyzers.engine import analyze
     from analyzers.proof import prove
 
-    findings = analyze(job.job.path, text, job.job.config).findings
+    findings = analyze(job.job.name, text, job.job.config).findings
     for finding in findings:
         if may_apply(finding, job.allowed):
-            proof = prove(job.job.path, text, finding, job.job.config, before=findings)
+            proof = prove(job.job.name, text, finding, job.job.config, before=findings)
             if proof.ok and proof.text != text:
                 return _with_ends_of(text, proof.text)
     return None

@@ -139,7 +139,7 @@ def test_workflow_commands_keep_to_the_limit_of_ten_and_say_so() -> None:
 
 def test_columns_are_left_out_of_a_range_of_lines() -> None:
     found = finding()
-    several = replace(found, span=replace(found.span, end_line=6))
+    several = replace(found, span=found.span._replace(end_line=6))
     line = render(replace(EMPTY, comments=(reported(several),)), "github").splitlines()[0]
     assert "endLine=6" in line
     assert "col=" not in line
@@ -182,7 +182,7 @@ def test_colours_add_nothing_but_colours() -> None:
 def test_text_stays_readable_with_tabs_and_wide_characters() -> None:
     shown = reported(finding())
     line = "\tsum += 値.item()"
-    found = replace(shown.finding, span=replace(shown.finding.span, column=8, end_column=16))
+    found = replace(shown.finding, span=shown.finding.span._replace(column=8, end_column=16))
     odd = replace(shown, finding=found, excerpt=replace(shown.excerpt, first=5, lines=(line,)))
     text = render(replace(EMPTY, comments=(odd,)), "text")
     frame = text.splitlines()[1:3]
