@@ -58,7 +58,7 @@ def _stored(run: Run, target: ast.Subscript, node: ast.Assign, value: Value) -> 
 def rebound(run: Run, node: ast.Assign, value: Value) -> None:
     """`x = x + value`, `x = f(x, value)`, `x = cat([x, value])`."""
     target = node.targets[0]
-    if len(node.targets) > 1 or value.kind is not Kind.TENSOR:
+    if value.kind is not Kind.TENSOR or len(node.targets) > 1 or not run.recording:
         return
     if isinstance(target, ast.Subscript):
         _stored(run, target, node, value)

@@ -64,13 +64,22 @@ def _name(run: Run, node: ast.Name) -> Value:
 
 
 def _attribute(run: Run, node: ast.Attribute) -> Value:
-    path = dotted(node)
-    base = run.evaluate(node.value)
-    if path:
-        bound = run.state.names.get(path)
-        if bound is not None:
-            return bound
-    return calls.attribute(run, base, node)
+    chain = [node]
+    base = node.value
+    while isinstance(base, ast.Attribute):
+        chain.append(base)
+        base = base.value
+    value = run.evaluate(base)
+    if not isinstance(base, ast.Name):
+        for part in reversed(chain):
+            value = calls.attribute(run, value, part)
+        return value
+    path = base.id
+    for part in reversed(chain):
+        path = f"{path}.{part.attr}"
+        bound = run.state.names.get(path)  # what was assigned to that very path
+        value = calls.attribute(run, value, part) if bound is None else bound
+    return value
 
 
 def _call(run: Run, node: ast.Call) -> Value:
@@ -194,12 +203,14 @@ def _unary(run: Run, node: ast.UnaryOp) -> Value:
 def _compare(run: Run, node: ast.Compare) -> Value:
     known = len(run.events)
     operands = [run.evaluate(node.left), *(run.evaluate(c) for c in node.comparators)]
-    waits.forget_limits(run, known, node)
-    if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+    if len(run.events) > known:
+        waits.forget_limits(run, known, node)
+    operators = {op.__class__ for op in node.ops}
+    if not operators.isdisjoint(_IDENTITY):
         return NUMBER
-    if any(operand.kind is Kind.TEXT for operand in operands):
+    if Kind.TEXT in [operand.kind for operand in operands]:
         return NUMBER  # what is compared with a text, or may hold one, is no tensor
-    if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+    if not operators.isdisjoint(_MEMBERSHIP):
         container = operands[-1]
         if container.kind is Kind.TENSOR:
             truth(run, container, node)
@@ -211,6 +222,10 @@ def _compare(run: Run, node: ast.Compare) -> Value:
         result = elementwise(run, node, tensors)
         return replace(result, dtype="bool", graph=False)
     return NUMBER
+
+
+_IDENTITY = frozenset({ast.Is, ast.IsNot})
+_MEMBERSHIP = frozenset({ast.In, ast.NotIn})
 
 
 def _if_expression(run: Run, node: ast.IfExp) -> Value:

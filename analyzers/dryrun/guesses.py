@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from analyzers.dryrun import accumulate
 from analyzers.dryrun.apply import forward, known_call
@@ -35,7 +36,8 @@ def unknown_call(
     if name in run.facts.names.get("module_calls", ()):
         return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)
     names = run.facts.names
-    if name in (*names.get("loss", ()), *names.get("criterion", ())) or name.endswith("_loss"):
+    named = name in names.get("loss", ()) or name in names.get("criterion", ())
+    if named or name.endswith("_loss"):
         device, sure = device_of_inputs(a.value for a in given)
         if device is Device.GPU:
             return replace(run.loss_value(), sure=sure)
@@ -149,8 +151,12 @@ def _on_host_array(
 
 def helper_called(run: Run, name: str) -> None:
     """A helper whose name says that it waits is taken at its word."""
-    words = run.facts.names.get("sync_words", ())
-    plain = name.lower().replace("async", "")
-    if name and any(word in plain for word in words):
+    if name and _names_a_wait(name, run.facts.names.get("sync_words", ())):
         run.state.waited = run.state.read_back = run.tick()
         run.state.order.host_waits()
+
+
+@lru_cache(maxsize=4096)
+def _names_a_wait(name: str, words: tuple[str, ...]) -> bool:
+    plain = name.lower().replace("async", "")
+    return any(word in plain for word in words)

@@ -161,9 +161,9 @@ def _tensor(
     operands: list[Value],
 ) -> Value:
     device, sure = device_by(fact, receiver, arguments, operands)
-    graph = any(o.graph for o in operands) and run.state.grad and fact.graph != "cut"
+    graph = run.state.grad and fact.graph != "cut" and any(o.graph for o in operands)
     graph = graph and not _dtype(fact, next(iter(operands), None), arguments).startswith(_COUNTS)
-    requires = next((a for a in arguments if a.name == "requires_grad"), None)
+    requires = _given(arguments, "requires_grad")
     if requires is not None and requires.value.constant is True:
         graph = True
     base = next((o for o in operands if o.kind is Kind.TENSOR), None)
@@ -192,6 +192,13 @@ def _tensor(
 _COUNTS = ("int", "uint", "bool", "long", "short")  # numbers without a gradient
 
 
+def _given(arguments: Sequence[Argument], name: str) -> Argument | None:
+    for argument in arguments:
+        if argument.name == name:
+            return argument
+    return None
+
+
 def device_by(
     fact: Fact, receiver: Value | None, arguments: Sequence[Argument], operands: list[Value]
 ) -> tuple[Device, Confidence]:
@@ -211,7 +218,7 @@ def device_by(
 def _device_argument(
     fact: Fact, arguments: Sequence[Argument], operands: list[Value]
 ) -> tuple[Device, Confidence]:
-    given = next((a for a in arguments if a.name == "device"), None)
+    given = _given(arguments, "device")
     if given is not None and given.value.kind is not Kind.NONE:
         return place_of(given.value)
     if any(a.star for a in arguments):
@@ -253,7 +260,7 @@ def pinned_by(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> 
     if fact.pins == "always":
         return True
     if fact.pins:
-        given = next((a for a in arguments if a.name == fact.pins), None)
+        given = _given(arguments, fact.pins)
         if given is None:
             return None if any(a.star for a in arguments) else False
         return given.value.constant if isinstance(given.value.constant, bool) else None
@@ -263,7 +270,7 @@ def pinned_by(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> 
 
 
 def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str:
-    given = next((a for a in arguments if a.name == "dtype"), None)
+    given = _given(arguments, "dtype")
     if given is not None:
         return dtype_name(given.value)
     if not fact.dtype and fact.default_dtype:

@@ -114,11 +114,13 @@ class State:
 
     def uses_merge(self, other: State) -> None:
         """Who wrote, read and recorded what, on either path."""
-        self.written.update(other.written)
-        self.readers.update(other.readers)
-        self.lent.update(other.lent)
-        self.told |= other.told
-        self.recorded.update(other.recorded)
+        if other.written or other.readers or other.recorded:  # else nobody used anything
+            self.written.update(other.written)
+            self.readers.update(other.readers)
+            self.lent.update(other.lent)
+            self.recorded.update(other.recorded)
+        if other.told:
+            self.told |= other.told
 
     def collected(self, joined: Value, *elements: Value | None) -> Value:
         """The element of a container; while a copy into one of them is under way it stands for all.
@@ -148,7 +150,8 @@ class State:
             if len(mine) != len(theirs):
                 for name in mine.keys() - theirs.keys():
                     mine[name] = join(mine[name], UNKNOWN)
-        self.order.merge(other.order)
+        if other.order.ticks:  # else nothing was enqueued, and there is nothing to order
+            self.order.merge(other.order)
         _merge_copies(self.to_host, other.to_host)
         _merge_copies(self.to_device, other.to_device)
         self.uses_merge(other)
