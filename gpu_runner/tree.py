@@ -61,7 +61,11 @@ class Repository:
     @classmethod
     def around(cls, folder: Path) -> Repository:
         """The repository that this folder belongs to, from its top; or why there is none."""
-        if not folder.is_dir():
+        try:
+            there = folder.is_dir()
+        except OSError as problem:
+            raise TreeError(f"{folder} cannot be read: {problem.strerror}") from None
+        if not there:
             raise TreeError(f"{folder} is not a folder; name a git checkout with --repo")
         inside = cls(folder.resolve())
         try:

@@ -78,6 +78,15 @@ def test_a_report_that_cannot_be_written_is_no_fault_of_ours(
     )
 
 
+def test_names_that_no_file_can_have_get_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(kineto(tmp_path / "t.json", kernel(0, 10)))
+    for arguments in (["x" * 300], [file, "x" * 300], [file, "-o", "x" * 300]):
+        assert main(["trace", *arguments]) == 2
+        assert capsys.readouterr().err.endswith(": File name too long\n")
+
+
 def test_the_report_does_not_replace_the_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

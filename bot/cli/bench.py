@@ -194,7 +194,13 @@ def _formatted(report: BenchReport, how: str) -> str:
 
 def _check_output(path: Path | None) -> None:
     """Minutes of measuring should not end with a report that cannot be written."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+    if path is None:
+        return
+    try:
+        fits = path.absolute().parent.is_dir() and not path.is_dir()
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}") from problem
+    if not fits:
         raise UsageError(f"{path} cannot be written: it is a folder or in none that exists")
 
 

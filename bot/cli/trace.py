@@ -49,15 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the report; 0 also for a partial one, which says so itself."""
     paths = [path for path in (arguments.file, arguments.head) if path is not None]
     output: Path | None = arguments.output
-    for path in paths if output is not None and output.exists() else ():
-        if output is not None and path.exists() and output.samefile(path):
-            raise UsageError(f"{output} is the trace itself; write the report somewhere else")
+    if output is not None and any(_same(output, path) for path in paths):
+        raise UsageError(f"{output} is the trace itself; write the report somewhere else")
     try:
         measured = [_measured(path, arguments) for path in paths]
     except RunnerError as problem:
         raise UsageError(str(problem)) from problem
     _write(_formatted(measured, arguments), output)
     return 0
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # not there, or not ours to look at: the reading and writing will say
+        return False
 
 
 def _measured(path: Path, arguments: argparse.Namespace) -> Measured:
