@@ -177,7 +177,11 @@ def _loop(
 
 def _hands_round(run: Run, node: ast.For | ast.AsyncFor | ast.While) -> bool:
     """Whether a turn may leave something behind that changes what the next one does."""
-    if run.tracks_streams or run.heat() is Heat.COLD:
+    if run.tracks_streams:
+        return True
+    if not run.recording:
+        return False  # one turn tells what a called function gives, and whether it feeds the device
+    if run.heat() is Heat.COLD:
         return True  # the order of device work; whether the loop feeds the device at all
     stored = run.stored.get(node)
     if stored is None:
