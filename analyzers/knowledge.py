@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """What one API does, as far as the dry run needs to know.
 
-    Words for `device`: "host", "gpu", "receiver", "inputs" (GPU as soon as one input is), "argument"
-    (the `device` argument decides; without one the host, or `default_device`).
+    Words for `device`: "host", "gpu", "receiver", "inputs" (GPU as soon as one input is) and
+    "argument" (the `device` argument decides; without one the host, or `default_device`).
     Words for `waits`: "device", "stream", "event", "scalar", "condition", "copy",
     "shape", "format", "upload".
     """
@@ -133,7 +133,10 @@ class Table(Mapping[str, Fact]):
         unknown = set(values) - FIELDS
         if unknown:
             raise ValueError(f"fact {name!r} has unknown keys: {', '.join(sorted(unknown))}")
-        listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        listed: dict[str, Any] = {
+            key: tuple(cast("list[str]", value)) if isinstance(value, list) else value
+            for key, value in values.items()
+        }
         return Fact(name=name, **listed)
 
 
@@ -149,7 +152,7 @@ class Facts:
     triggers: re.Pattern[bytes]  # a file without a match needs no analysis
     names: dict[str, tuple[str, ...]]  # what parameter and function names usually stand for
     tensor_classes: tuple[tuple[str, str], ...] = ()  # import name -> its tensor class
-    _found: dict[str, Fact | None] = field(default_factory=dict, repr=False)
+    _found: dict[str, Fact | None] = field(default_factory=dict[str, "Fact | None"], repr=False)
 
     def find(self, name: str) -> Fact | None:
         """The fact for `name`: its own, or the nearest `prefix.*`."""
@@ -164,7 +167,7 @@ class Facts:
         return fact
 
     def method(self, cls: str, name: str) -> Fact | None:
-        """The fact for method or attribute `name` of class `cls` or of the class it derives from."""
+        """The fact for method or attribute `name` of class `cls`, or of what it derives from."""
         while cls:
             own = self.table.find(f"{cls}.{name}")
             if own is not None:

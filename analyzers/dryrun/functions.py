@@ -7,7 +7,7 @@ import ast
 from analyzers.dryrun import roles
 from analyzers.dryrun.parameters import expected
 from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
-from analyzers.dryrun.scan import FunctionInfo
+from analyzers.dryrun.scan import FunctionInfo, Outcome
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
 from analyzers.finding import Confidence
@@ -46,7 +46,8 @@ def call_local(
         info.recorded.append(run.state.grad)
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
-    if info.ordering or run.state.side_work or _reads_clock(run, info):  # what it does depends on what is under way
+    if info.ordering or run.state.side_work or _reads_clock(run, info):
+        # What it does depends on what is under way.
         site = run.site
         if run.recording and hasattr(node, "lineno"):
             run.site, run.site_learning = run.place(node), run.learning
@@ -55,21 +56,20 @@ def call_local(
         return result
     key = (tuple((name, given[name].likeness) for name in sorted(given)), run.state.grad)
     known = info.memo.get(key)
-    if isinstance(known, tuple):
-        result, worked, waited = known
-        if worked is not None:
-            run.state.work = replace(worked, order=run.tick())
+    if known is not None:
+        if known.worked is not None:
+            run.state.work = replace(known.worked, order=run.tick())
             run.mark_work()
-        if waited:
+        if known.waited:
             run.state.waited = run.state.read_back = run.tick()
-        return result
+        return known.result
     before_work, before_wait = run.state.work, run.state.waited
     result = _follow(run, info, given, receiver)
     state = run.state
     worked = state.work if state.work is not before_work else None
     # Only a wait after the last work frees the caller from waiting itself.
     done = state.waited > (worked.order if worked is not None else before_wait)
-    info.memo[key] = (result, worked, done)
+    info.memo[key] = Outcome(result, worked, done)
     return result
 
 

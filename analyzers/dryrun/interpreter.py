@@ -91,9 +91,10 @@ def _constructors(run: Run, found: Scan) -> None:
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():
+            kept = replace(value, fresh=False)
             if name in owner.written:
-                value = replace(value, made_by=None, homemade=False)
-            owner.attributes[name] = replace(value, fresh=False)
+                kept = replace(kept, made_by=None, homemade=False)
+            owner.attributes[name] = kept
 
 
 def _loaders_moved(run: Run) -> frozenset[Span]:

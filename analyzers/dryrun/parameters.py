@@ -107,7 +107,7 @@ def tensor(run: Run, sure: Confidence) -> Value:
 
 
 def gradient(run: Run, owner: Value) -> Value:
-    """The gradient of a parameter: where there are gradients, a network is trained on the device."""
+    """The gradient of a parameter: networks are trained on the device."""
     if not run.tensor_class or owner.device is Device.HOST:
         return UNKNOWN
     sure = owner.sure if owner.on_gpu and owner.sure is Confidence.CERTAIN else Confidence.LIKELY

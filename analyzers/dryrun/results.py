@@ -56,40 +56,43 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     """What the call gives, before its effects."""
     operands = _operands(receiver, arguments)
     gives = fact.gives or (fact.name if fact.kind else "")
-    if gives == "receiver":
-        return receiver or UNKNOWN
+    first = arguments[0].value if arguments else receiver or UNKNOWN
+    handed_back = {
+        "receiver": receiver or UNKNOWN,
+        "first": first,
+    }.get(gives)
+    if handed_back is not None:
+        return handed_back
     if gives == "arguments":
         return prepared(fact, [a.value for a in arguments if not a.keyword])
-    if gives == "first":
-        return arguments[0].value if arguments else receiver or UNKNOWN
     if gives == "element":
-        return _element(run, receiver or (arguments[0].value if arguments else UNKNOWN))
-    if gives == "same":
-        gives = next((o.type for o in operands if o.kind is Kind.TENSOR and o.type), "")
-        gives = gives or run.facts.names.get("host_array_class", ("",))[0]
+        return _element(run, receiver or first)
     if gives == "pairs":
         pair = Value(Kind.SEQUENCE, items=(TEXT, element_of(receiver or UNKNOWN)))
         return Value(Kind.SEQUENCE, element=pair)
+    if gives == "same":
+        gives = next((o.type for o in operands if o.kind is Kind.TENSOR and o.type), "")
+        gives = gives or run.facts.names.get("host_array_class", ("",))[0]
     if gives in _PLAIN:
         return _with_elements(run, _PLAIN[gives], fact, operands)
     known = run.facts.find(gives) if gives else None
     if known is None or not known.kind:
         return UNKNOWN
     result = instance_of(run, known)
-    if result.kind is Kind.STREAM and fact.kind != "stream":
-        return replace(result, ref=None)  # it may be any of those that exist
-    if result.kind is Kind.PLACE and arguments:
-        device, sure = place_of(arguments[0].value)
-        return replace(result, device=device, sure=sure) if device is not Device.UNKNOWN else result
     if result.kind is Kind.TENSOR:
         made = _tensor(run, fact, result, receiver, arguments, operands)
-        if not fact.name.endswith(".*"):
-            return made
         # A method that is not known may as well belong to something else than a tensor.
-        return weaken(made, Confidence.LIKELY)
-    if result.kind is Kind.PLACE and fact.name == known.name and arguments:
-        device, sure = place_of(arguments[0].value)  # torch.device("cuda")
-        return replace(result, device=device, sure=sure)
+        return weaken(made, Confidence.LIKELY) if fact.name.endswith(".*") else made
+    return _object(fact, known, result, arguments)
+
+
+def _object(fact: Fact, known: Fact, result: Value, arguments: Sequence[Argument]) -> Value:
+    """A stream, a place, a network … that a call gives."""
+    if result.kind is Kind.STREAM and fact.kind != "stream":
+        return replace(result, ref=None)  # it may be any of those that exist
+    if result.kind is Kind.PLACE and arguments:  # torch.device("cuda")
+        device, sure = place_of(arguments[0].value)
+        return replace(result, device=device, sure=sure) if device is not Device.UNKNOWN else result
     if result.kind in (Kind.MODULE, Kind.PLACE) and fact.name != known.name:
         return replace(result, scalar=fact.scalar or result.scalar)
     return result

@@ -6,11 +6,21 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from analyzers.dryrun.state import Work
 from analyzers.dryrun.syntax import PARTS, dotted
 from analyzers.dryrun.values import Value
 from analyzers.timeline import Function, Heat
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call of a local function gave and did, for calls with arguments alike."""
+
+    result: Value
+    worked: Work | None  # the last device work it enqueued
+    waited: bool  # the host waited after that
 
 
 @dataclass(eq=False)
@@ -36,7 +46,7 @@ class FunctionInfo:
     closure: dict[str, Value] = field(default_factory=dict[str, Value])
     sources: frozenset[str] | None = None  # names that what goes through backward() is made from
     recorded: list[bool] = field(default_factory=list[bool])  # per call site: autograd was on
-    memo: dict[object, object] = field(default_factory=dict[object, object])
+    memo: dict[object, Outcome] = field(default_factory=dict[object, Outcome])  # by arguments
     kernel: bool = False
     ordering: bool = False  # it, or what it calls, deals with streams or asynchronous copies
     described: Function | None = None
@@ -117,7 +127,7 @@ class Scan:
         by_name: dict[str, list[FunctionInfo]] = {}
         for info in self.functions.values():
             by_name.setdefault(info.name, []).append(info)
-            if info.name == "__call__" or info.name == "forward":
+            if info.name in ("__call__", "forward"):
                 by_name.setdefault("forward", []).append(info)
         done: dict[FunctionInfo, bool] = {}
         result: list[FunctionInfo] = []
@@ -142,8 +152,7 @@ class Scan:
         if start not in done:
             enter(start)
         while stack:
-            info, names = stack[-1]
-            name = next(names, None)
+            name = next(stack[-1][1], None)
             if name is None:
                 result.append(stack.pop()[0])
                 continue
@@ -153,9 +162,19 @@ class Scan:
 
 
 _LEAVES = frozenset(
-    {type(None), str, ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.alias}
+    {
+        type(None),
+        str,
+        ast.Constant,
+        ast.Pass,
+        ast.Break,
+        ast.Continue,
+        ast.Global,
+        ast.Nonlocal,
+        ast.alias,
+    }
 )
-_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NOTED = frozenset({ast.Attribute, ast.Subscript, ast.Call, ast.Import, ast.ImportFrom})
 
 
@@ -187,13 +206,13 @@ def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
     stack = list(scope.nodes)
     while stack:
         node = stack.pop()
-        cls = node.__class__
-        if cls is ast.Name:
-            names.add(node.id)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(node, ast.Name):
+            names.add(node.id)
             continue
+        cls = node.__class__
         if cls in _LEAVES:
             continue
-        if cls in _SCOPES:
+        if isinstance(node, _SCOPES):
             inner.append(_open(node, scope, result))
             stack.extend(node.decorator_list)
             stack.extend(node.bases if isinstance(node, ast.ClassDef) else [node.args])
@@ -225,8 +244,8 @@ def _open(
 
 # Words of attributes and keywords that show that a function cares about the order of device work.
 _ORDERING = frozenset(
-    {"pin_memory", "non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event", "record_stream"}
-    | {"current_stream", "default_stream", "Stream", "set_stream", "async_op"}
+    {"pin_memory", "non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event"}
+    | {"record_stream", "current_stream", "default_stream", "Stream", "set_stream", "async_op"}
 )
 _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
 
@@ -256,8 +275,9 @@ def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
 
 
 def _note_store(node: ast.Subscript, function: FunctionInfo | None) -> None:
-    stored = isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Attribute)
-    if stored and function is not None and function.owner is not None:
+    if function is None or function.owner is None or not isinstance(node.ctx, ast.Store):
+        return
+    if isinstance(node.value, ast.Attribute):
         function.owner.written.add(node.value.attr)
 
 
@@ -268,9 +288,7 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
             target = result.module_backward if function is None else function.backward
             # loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)
             for part in (callee.value, *node.args[:1], *_arguments(callee.value)):
-                while isinstance(part, ast.BinOp):  # (loss / steps).backward()
-                    part = part.left
-                target.add(dotted(part))
+                target.add(dotted(_leftmost(part)))
         if function is not None:
             function.calls.add(callee.attr)
             if callee.attr in _WHEN_CALLED or any(
@@ -279,6 +297,12 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:
         function.calls.add(callee.id)
+
+
+def _leftmost(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.BinOp):  # (loss / steps).backward()
+        node = node.left
+    return node
 
 
 def _arguments(node: ast.expr) -> list[ast.expr]:

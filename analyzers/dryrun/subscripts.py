@@ -17,8 +17,8 @@ from analyzers.dryrun.values import (
     weaken,
 )
 from analyzers.dryrun.work import enqueue, host_reads
-from analyzers.records import replace
 from analyzers.finding import Confidence
+from analyzers.records import replace
 from analyzers.timeline import Reason, SizedIndex
 
 
@@ -171,27 +171,32 @@ def stored(run: Run, node: ast.Subscript, base: Value, index: Value, value: Valu
         return
     _counts_bytes(run, node, base, index)
     if base.on_gpu:
-        masked = any(p.kind is Kind.TENSOR and p.dtype == "bool" for p in indices(index))
-        indexed = any(p.kind is Kind.TENSOR and p.dtype in _INTEGERS for p in indices(index))
-        stages = base.type == run.tensor_class  # other libraries pass single values to a kernel
-        for part in indices(index):
-            if part.type == "slice":
-                for bound in part.ref:
-                    if bound.on_gpu:
-                        waits.wait(run, Reason.INDEX, bound, node)
-        if stages and masked and value.on_gpu and value.scalar:
-            waits.wait(run, Reason.STORE, value, node)
-        elif stages and indexed and value.kind is Kind.NUMBER:
-            waits.wait(run, Reason.STORE, base, node)
-        elif all(p.kind is Kind.NUMBER for p in indices(index)):
-            _element(run, node, base, "__setitem__")
-        enqueue(run, node, (value, *indices(index)), base)
-    else:
-        host_writes(run, base, node)
-        if value.on_gpu and base.device is Device.HOST:
-            waits.wait(run, Reason.COPY, value, node)
-        elif value.kind is Kind.TENSOR:
-            host_reads(run, value, node)
+        _stored_on_device(run, node, base, index, value)
+        return
+    host_writes(run, base, node)
+    if value.on_gpu and base.device is Device.HOST:
+        waits.wait(run, Reason.COPY, value, node)
+    elif value.kind is Kind.TENSOR:
+        host_reads(run, value, node)
+
+
+def _stored_on_device(
+    run: Run, node: ast.Subscript, base: Value, index: Value, value: Value
+) -> None:
+    masked = any(p.kind is Kind.TENSOR and p.dtype == "bool" for p in indices(index))
+    indexed = any(p.kind is Kind.TENSOR and p.dtype in _INTEGERS for p in indices(index))
+    stages = base.type == run.tensor_class  # other libraries pass single values to a kernel
+    bounds = [bound for part in indices(index) if part.type == "slice" for bound in part.ref]
+    for bound in bounds:
+        if bound.on_gpu:
+            waits.wait(run, Reason.INDEX, bound, node)
+    if stages and masked and value.on_gpu and value.scalar:
+        waits.wait(run, Reason.STORE, value, node)
+    elif stages and indexed and value.kind is Kind.NUMBER:
+        waits.wait(run, Reason.STORE, base, node)
+    elif all(p.kind is Kind.NUMBER for p in indices(index)):
+        _element(run, node, base, "__setitem__")
+    enqueue(run, node, (value, *indices(index)), base)
 
 
 SHAPE = Value(Kind.SEQUENCE, element=NUMBER)

@@ -56,10 +56,13 @@ def stored_names(loop: ast.AST) -> frozenset[str]:
             found.add(node.id)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             found.add(dotted(node if isinstance(node, ast.Attribute) else node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _FILLS:
-                found.add(dotted(node.func.value))
+        elif isinstance(node, ast.Call) and _fills(node.func):
+            found.add(dotted(node.func.value) if isinstance(node.func, ast.Attribute) else "")
     return frozenset(found)
+
+
+def _fills(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr in _FILLS
 
 
 _FILLS = frozenset({"append", "extend", "insert", "add", "update"})

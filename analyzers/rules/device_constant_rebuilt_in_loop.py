@@ -30,7 +30,7 @@ from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Timeline, Wait
+from analyzers.timeline import Call, Timeline
 from analyzers.waiting import implicit, remark
 
 BAD = [
@@ -114,13 +114,6 @@ def device_constant_rebuilt_in_loop(timeline: Timeline) -> Iterator[Finding]:
             "Build it once outside, index a table on the device, or fill with `torch.full`.",
             fix=_fix(timeline, wait.call),
         )
-
-
-def _worth(wait: Wait) -> Confidence:
-    """Outside of loops it is one small copy per call, and only the class says of how many."""
-    function = wait.place.function
-    per_step = function is None or "per_step" in function.roles
-    return Confidence.CERTAIN if wait.place.in_loop or per_step else Confidence.POSSIBLE
 
 
 def _fix(timeline: Timeline, call: Call) -> Fix | None:
