@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Span
+from analyzers.places import Loop, LoopKind, Place
 from analyzers.source import Source
-from analyzers.timeline import Call, Copy, Loop, LoopKind, Place, Timeline
+from analyzers.timeline import Call, Copy, Timeline
 
 _TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
 _SIZES = {

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Finding, Severity
-from analyzers.timeline import Heat, Place, Timeline, Wait
+from analyzers.places import Heat, Place
+from analyzers.timeline import Timeline, Wait
 
 _OFF_ROLES = frozenset({"dataset", "on_cpu", "test"})
 _OFF_CONTEXTS = frozenset({"profiler"})

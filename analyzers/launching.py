@@ -10,7 +10,8 @@ from typing import Any
 from analyzers.dryrun.values import Kind, Value
 from analyzers.finding import Span
 from analyzers.kernels import Kernel
-from analyzers.timeline import Launch, Place, Timeline
+from analyzers.places import Place
+from analyzers.timeline import Launch, Timeline
 
 _THREADS = re.compile(r"thread|tpb|block_?(size|dim|shape)|\bbs\b|nthreads|^tx$|\bblock\b", re.I)
 _BLOCKS = re.compile(r"blocks|bpg|grid|n_?blk|blk_?cnt|num_?blocks|per_?grid", re.I)

@@ -7,7 +7,8 @@ import re
 
 from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence
-from analyzers.timeline import Accumulated, Place
+from analyzers.places import Place
+from analyzers.timeline import Accumulated
 
 _OFF = frozenset({"test", "on_cpu", "dataset"})
 

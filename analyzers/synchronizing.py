@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from analyzers.timeline import EXPLICIT, Event, Function, Launch, Place, Timeline, Wait
+from analyzers.places import Function, Place
+from analyzers.timeline import EXPLICIT, Event, Launch, Timeline, Wait
 
 # Functions whose purpose is the wait, or that end something.
 _PURPOSE = re.compile(

@@ -17,7 +17,8 @@ from analyzers.judging import (
     shown,
     when,
 )
-from analyzers.timeline import Heat, Loop, LoopKind, Reason, Timeline, Wait
+from analyzers.places import Heat, Loop, LoopKind
+from analyzers.timeline import Reason, Timeline, Wait
 
 _BY_REASON = {
     Reason.CONDITION: "GPU107",

@@ -30,8 +30,9 @@ from analyzers.dryrun.values import (
 )
 from analyzers.dryrun.work import elementwise
 from analyzers.finding import Confidence, Span
+from analyzers.places import Loop, LoopKind
 from analyzers.records import record, replace
-from analyzers.timeline import Loop, LoopKind, Reason
+from analyzers.timeline import Reason
 
 MAX_ITEMS = 24  # longer literals are sequences of their joined elements
 

@@ -11,8 +11,8 @@ from analyzers.dryrun.scan import FunctionInfo, Outcome
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join
 from analyzers.finding import Confidence
+from analyzers.places import Heat
 from analyzers.records import replace
-from analyzers.timeline import Heat
 
 
 def define(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

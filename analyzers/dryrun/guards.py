@@ -6,7 +6,7 @@ import ast
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import walk
-from analyzers.timeline import Guard
+from analyzers.places import Guard
 
 
 def classify(run: Run, test: ast.expr) -> Guard:

@@ -10,8 +10,9 @@ from analyzers.dryrun.state import Lent, Written
 from analyzers.dryrun.streams import DEFAULT, Operation
 from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence
+from analyzers.places import Place
 from analyzers.records import replace
-from analyzers.timeline import CrossStream, HostRead, HostWrite, Place, Unrecorded
+from analyzers.timeline import CrossStream, HostRead, HostWrite, Unrecorded
 
 # Streams whose names start so were handed in: a caller may pass the current one.
 GIVEN = "given "

@@ -14,9 +14,10 @@ from analyzers.dryrun.statements import execute
 from analyzers.dryrun.values import MISSING
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
+from analyzers.places import Heat
 from analyzers.records import replace
 from analyzers.source import Source
-from analyzers.timeline import Copy, Direction, Heat, Timeline
+from analyzers.timeline import Copy, Direction, Timeline
 
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _STREAM_WORDS = ("stream", "Stream", "non_blocking", "blocking=", "async")

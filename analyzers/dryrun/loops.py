@@ -7,7 +7,7 @@ import ast
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import walk
 from analyzers.dryrun.values import Kind, Value
-from analyzers.timeline import LoopKind
+from analyzers.places import LoopKind
 
 _FEW = 4  # a literal with at most so many entries is a handful
 

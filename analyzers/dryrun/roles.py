@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.values import Kind, Value
-from analyzers.timeline import Function, Heat
+from analyzers.places import Function, Heat
 
 _PER_STEP = {
     "module": frozenset({"forward", "__call__", "training_step", "compute_loss"}),

@@ -13,8 +13,9 @@ from analyzers.dryrun.streams import ANY, DEFAULT
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
+from analyzers.places import Function, Guard, Heat, Loop, LoopKind, Place
 from analyzers.source import Source
-from analyzers.timeline import Event, Function, Guard, Heat, Loop, LoopKind, Place
+from analyzers.timeline import Event
 
 MAX_DEPTH = 3  # how deep calls of local functions are followed
 _RARE = frozenset({Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE})

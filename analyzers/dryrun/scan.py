@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.syntax import PARTS, dotted
 from analyzers.dryrun.values import Value
-from analyzers.timeline import Function, Heat
+from analyzers.places import Function, Heat
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

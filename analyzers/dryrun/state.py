@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from analyzers.dryrun.streams import Operation, Order
 from analyzers.dryrun.values import UNKNOWN, Value, join
 from analyzers.finding import Confidence, Span
+from analyzers.places import Loop
 from analyzers.records import record, replace
-from analyzers.timeline import Call, Copy, Loop, Unrecorded
+from analyzers.timeline import Call, Copy, Unrecorded
 
 
 @record

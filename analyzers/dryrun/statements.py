@@ -20,8 +20,8 @@ from analyzers.dryrun.syntax import dotted, stored_names
 from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
 from analyzers.finding import Span
+from analyzers.places import Guard, Heat, Loop, LoopKind
 from analyzers.records import replace
-from analyzers.timeline import Guard, Heat, Loop, LoopKind
 
 # Loops whose turns are long: what stands in them beside an inner loop runs rarely.
 _LONG = frozenset({LoopKind.EPOCHS, LoopKind.FEW})

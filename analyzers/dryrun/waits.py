@@ -7,8 +7,9 @@ import ast
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import NUMBER, Device, Kind, Value
+from analyzers.places import Place
 from analyzers.records import record, replace
-from analyzers.timeline import Call, Elapsed, Place, Reason, Wait
+from analyzers.timeline import Call, Elapsed, Reason, Wait
 
 _READS_DATA = frozenset({Reason.SCALAR, Reason.CONDITION, Reason.FORMAT, Reason.COPY})
 

@@ -30,8 +30,9 @@ from analyzers.call_edits import add_keyword
 from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import shown, when
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Copy, Direction, LoopKind, Timeline
+from analyzers.timeline import Copy, Direction, Timeline
 from analyzers.waiting import measures
 
 BAD = [

@@ -26,8 +26,9 @@ from collections.abc import Iterator
 from analyzers.dryrun.values import Device
 from analyzers.finding import Confidence, Finding, Related, Severity, Span
 from analyzers.judging import applies, shown, when
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Accumulated, LoopKind, Timeline
+from analyzers.timeline import Accumulated, Timeline
 
 BAD = [
     Bad(

@@ -34,8 +34,9 @@ from analyzers.copying import device_keywords, first, moved_span
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.judging import applies, shown, when
+from analyzers.places import Heat
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Heat, Timeline
+from analyzers.timeline import Call, Copy, Direction, Timeline
 from analyzers.waiting import measures
 
 BAD = [

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import shown
+from analyzers.places import Guard
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Guard, Timeline
+from analyzers.timeline import Timeline
 
 BAD = [
     Bad(

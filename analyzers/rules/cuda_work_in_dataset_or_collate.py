@@ -28,8 +28,9 @@ from collections.abc import Iterator
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import shown
+from analyzers.places import Function
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Function, Timeline
+from analyzers.timeline import Call, Copy, Direction, Timeline
 
 BAD = [
     Bad(

@@ -26,8 +26,9 @@ last filter of a pipeline.
 from collections.abc import Iterator
 
 from analyzers.finding import Finding, Severity
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import LoopKind, Timeline, Wait
+from analyzers.timeline import Timeline, Wait
 from analyzers.waiting import implicit, remark
 
 BAD = [

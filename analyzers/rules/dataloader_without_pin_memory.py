@@ -26,8 +26,9 @@ from collections.abc import Iterator
 
 from analyzers.call_edits import add_keyword
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
+from analyzers.places import Heat, LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Heat, LoaderUsed, LoopKind, Timeline
+from analyzers.timeline import Call, Copy, Direction, LoaderUsed, Timeline
 from analyzers.waiting import measures
 
 BAD = [

@@ -28,8 +28,9 @@ from collections.abc import Iterator
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import applies, shown, when
 from analyzers.launching import around
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, LoopKind, Timeline
+from analyzers.timeline import Call, Timeline
 
 BAD = [
     Bad(

@@ -29,8 +29,9 @@ from analyzers.copying import moved_span
 from analyzers.dryrun.work import fetched_from
 from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
+from analyzers.places import Heat
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Heat, Timeline
+from analyzers.timeline import Call, Copy, Direction, Timeline
 from analyzers.waiting import measures
 
 BAD = [

@@ -30,8 +30,9 @@ from collections.abc import Iterator
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import delete_statement
 from analyzers.judging import shown, when
+from analyzers.places import Function, Guard, Heat, LoopKind, Place
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Function, Guard, Heat, LoopKind, Place, Timeline
+from analyzers.timeline import Call, Timeline
 
 BAD = [
     Bad(

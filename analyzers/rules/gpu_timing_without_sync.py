@@ -29,8 +29,9 @@ from collections.abc import Iterator
 from analyzers.finding import Confidence, Edit, Finding, Fix, Related, Safety, Severity
 from analyzers.fixes import insert_before
 from analyzers.judging import shown
+from analyzers.places import Guard, LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Elapsed, Guard, LoopKind, Timeline
+from analyzers.timeline import Elapsed, Timeline
 
 BAD = [
     Bad(

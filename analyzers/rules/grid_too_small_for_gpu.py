@@ -26,8 +26,9 @@ from analyzers.finding import Confidence, Finding, Severity
 from analyzers.gpus import limits, product
 from analyzers.judging import applies, when
 from analyzers.launching import has_threads, kernel_of, serious, shape
+from analyzers.places import Heat
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Heat, Launch, Timeline
+from analyzers.timeline import Launch, Timeline
 
 BAD = [
     Bad(

@@ -29,8 +29,9 @@ from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
 from analyzers.fixes import wrap_statements
 from analyzers.judging import shown
+from analyzers.places import LoopKind, Place
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Called, LoopKind, Place, Timeline
+from analyzers.timeline import Call, Called, Timeline
 
 BAD = [
     Bad(

@@ -31,8 +31,9 @@ from analyzers.copying import inside, same_turn, turn
 from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence, Finding, Severity, Span
 from analyzers.judging import applies, measured, shown
+from analyzers.places import Loop, LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Loop, LoopKind, Timeline
+from analyzers.timeline import Call, Copy, Direction, Timeline
 from analyzers.waiting import measures
 
 BAD = [

@@ -28,9 +28,10 @@ from collections.abc import Iterator
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
 from analyzers.fixes import delete_statement
 from analyzers.judging import measured, shown
+from analyzers.places import Guard, Place
 from analyzers.rule import Bad, rule
 from analyzers.synchronizing import foreign_work, next_event
-from analyzers.timeline import Guard, Place, Reason, Timeline, Wait
+from analyzers.timeline import Reason, Timeline, Wait
 from analyzers.waiting import measures
 
 BAD = [

@@ -29,9 +29,10 @@ from collections.abc import Iterator
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import delete_statement
 from analyzers.judging import applies, shown, when
+from analyzers.places import Heat, LoopKind
 from analyzers.rule import Bad, rule
 from analyzers.synchronizing import next_event, on_purpose
-from analyzers.timeline import Heat, LoopKind, Reason, Timeline, Wait
+from analyzers.timeline import Reason, Timeline, Wait
 from analyzers.waiting import measures
 
 BAD = [

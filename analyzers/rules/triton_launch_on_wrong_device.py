@@ -31,8 +31,9 @@ from analyzers.dryrun.values import Kind, Value
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import wrap_statements
 from analyzers.judging import shown
+from analyzers.places import Function
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Argument, Call, Function, Launch, Timeline
+from analyzers.timeline import Argument, Call, Launch, Timeline
 
 BAD = [
     Bad(

@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import shown
+from analyzers.places import Guard
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Argument, Call, Called, Guard, Timeline
+from analyzers.timeline import Argument, Call, Called, Timeline
 
 BAD = [
     Bad(

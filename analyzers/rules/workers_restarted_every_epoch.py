@@ -29,8 +29,9 @@ from collections.abc import Iterator
 
 from analyzers.call_edits import add_keyword
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
+from analyzers.places import Loop, LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, LoaderUsed, Loop, LoopKind, Timeline
+from analyzers.timeline import Call, LoaderUsed, Timeline
 from analyzers.waiting import measures
 
 BAD = [
