@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from analyzers.dryrun.frame import Hints
 from analyzers.dryrun.interpreter import dry_run
-from analyzers.dryrun.run import Hints
 from analyzers.finding import Confidence, Finding, Objective, Severity, Span
 from analyzers.knowledge import load_facts
 from analyzers.prefilter import mentions_gpu

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from analyzers.dryrun import calls, loops, waits
+from analyzers.dryrun.arithmetic import Arithmetic, combine, operator_text
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.run import Run
@@ -14,7 +15,6 @@ from analyzers.dryrun.subscripts import subscript
 from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import (
     MAPPING,
-    MISSING,
     NONE,
     NUMBER,
     SEQUENCE,
@@ -29,22 +29,12 @@ from analyzers.dryrun.values import (
     turn_of,
 )
 from analyzers.dryrun.work import elementwise
-from analyzers.finding import Confidence, Span
+from analyzers.finding import Confidence
 from analyzers.places import Loop, LoopKind
-from analyzers.records import record, replace
+from analyzers.records import replace
 from analyzers.timeline import Reason
 
 MAX_ITEMS = 24  # longer literals are sequences of their joined elements
-
-
-@record
-class Arithmetic:
-    """How a number was computed, for rules that check grids and sizes."""
-
-    operator: str  # "//", "+", …
-    left: Value
-    right: Value
-    span: Span
 
 
 def truth(run: Run, value: Value, node: ast.expr) -> None:
@@ -89,7 +79,7 @@ def _call(run: Run, node: ast.Call) -> Value:
 
 def _binary(run: Run, node: ast.BinOp) -> Value:
     left, right = run.evaluate(node.left), run.evaluate(node.right)
-    operator = _OPERATORS.get(type(node.op), "")
+    operator = operator_text(node.op)
     if left.kind is Kind.TEXT and operator == "%":
         for value in right.items or (right,):
             waits.formatted(run, value, node)
@@ -102,72 +92,6 @@ def _binary(run: Run, node: ast.BinOp) -> Value:
             waits.wait(run, Reason.ITERATE, count, node)
         return replace(left if left.kind is Kind.SEQUENCE else right, items=None)
     return combine(run, node, operator, left, right)
-
-
-def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -> Value:
-    """The result of an arithmetic operator."""
-    if Kind.TENSOR in (left.kind, right.kind):
-        return elementwise(run, node, (left, right))
-    if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
-        known = _fold(operator, left.constant, right.constant)
-        counts_bytes = (left.bytes or right.bytes) and operator in ("+", "*", "-")
-        if operator == "*" and "width" in (left.unit, right.unit):
-            counts_bytes = True
-        derived = Arithmetic(operator, left, right, run.span(node))
-        return Value(
-            Kind.NUMBER, device=Device.HOST, constant=known, bytes=counts_bytes, ref=derived
-        )
-    if left.kind is Kind.TEXT and right.kind is Kind.TEXT:
-        return TEXT
-    if left.kind is Kind.SEQUENCE and right.kind is Kind.SEQUENCE:
-        return Value(Kind.SEQUENCE, element=join(element_of(left), element_of(right)))
-    if operator and (left.kind is Kind.NUMBER or right.kind is Kind.NUMBER):
-        # An unknown operand may be a tensor as well as a number; sizes are usually numbers.
-        return Value(ref=Arithmetic(operator, left, right, run.span(node)))
-    return UNKNOWN
-
-
-def _fold(operator: str, left: Any, right: Any) -> object:
-    compute = _FOLDABLE.get(operator)
-    if compute is None or left is MISSING or right is MISSING:
-        return MISSING
-    try:
-        result = compute(left, right)
-    except (ArithmeticError, TypeError, ValueError):
-        return MISSING
-    # Huge powers would cost time and memory for nothing.
-    return result if isinstance(result, int | float) and abs(result) < 1e15 else MISSING
-
-
-_FOLDABLE: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-}
-
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.MatMult: "@",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-}
-
-
-def operator_text(operator: ast.operator) -> str:
-    """The operator as it is written."""
-    return _OPERATORS.get(type(operator), "")
 
 
 def _boolean(run: Run, node: ast.BoolOp) -> Value:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun import roles
+from analyzers.dryrun.frame import Frame
 from analyzers.dryrun.parameters import expected
-from analyzers.dryrun.run import MAX_DEPTH, Frame, Run
+from analyzers.dryrun.run import MAX_DEPTH, Run
 from analyzers.dryrun.scan import FunctionInfo, Outcome
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import NONE, UNKNOWN, Kind, Value, element_of, join

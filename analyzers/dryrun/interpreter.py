@@ -7,7 +7,8 @@ import re
 
 from analyzers.dryrun import functions, relevance
 from analyzers.dryrun.expressions import HANDLERS
-from analyzers.dryrun.run import Frame, Hints, Run
+from analyzers.dryrun.frame import Frame, Hints
+from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import FunctionInfo, Scan, scan
 from analyzers.dryrun.state import State
 from analyzers.dryrun.statements import execute

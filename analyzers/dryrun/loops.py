@@ -7,6 +7,7 @@ import ast
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import walk
 from analyzers.dryrun.values import Kind, Value
+from analyzers.finding import Span
 from analyzers.places import LoopKind
 
 _FEW = 4  # a literal with at most so many entries is a handful
@@ -42,3 +43,12 @@ def _words(node: ast.expr) -> set[str]:
         elif isinstance(part, ast.Attribute):
             words.add(part.attr.lower())
     return words
+
+
+def header(run: Run, node: ast.For | ast.AsyncFor | ast.While) -> Span:
+    """The first line of a loop."""
+    span = run.span(node)
+    first = node.body[0].lineno
+    if first == span.line:
+        return span
+    return Span(span.line, span.column, span.line, len(run.source.lines[span.line - 1]))

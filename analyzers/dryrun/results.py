@@ -57,12 +57,8 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     operands = _operands(receiver, arguments)
     gives = fact.gives or (fact.name if fact.kind else "")
     first = arguments[0].value if arguments else receiver or UNKNOWN
-    handed_back = {
-        "receiver": receiver or UNKNOWN,
-        "first": first,
-    }.get(gives)
-    if handed_back is not None:
-        return handed_back
+    if gives in ("receiver", "first"):
+        return first if gives == "first" else receiver or UNKNOWN
     if gives == "arguments":
         return prepared(fact, [a.value for a in arguments if not a.keyword])
     if gives == "element":

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from analyzers.dryrun.scan import ClassInfo, FunctionInfo, Scan
+from analyzers.dryrun.frame import Frame, Hints
+from analyzers.dryrun.scan import FunctionInfo, Scan
 from analyzers.dryrun.state import State
 from analyzers.dryrun.streams import ANY, DEFAULT
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
-from analyzers.places import Function, Guard, Heat, Loop, LoopKind, Place
+from analyzers.places import Guard, Heat, Loop, LoopKind, Place
 from analyzers.source import Source
 from analyzers.timeline import Event
 
@@ -21,30 +22,6 @@ MAX_DEPTH = 3  # how deep calls of local functions are followed
 _RARE = frozenset({Guard.INTERVAL, Guard.FLAG, Guard.ERROR, Guard.ONCE})
 _FEW_TURNS = frozenset({LoopKind.FEW, LoopKind.EPOCHS})
 BUDGET = 400_000  # expressions evaluated per file; what lies beyond stays unknown
-
-
-@dataclass(frozen=True)
-class Hints:
-    """What the project says about itself."""
-
-    hot_functions: frozenset[str] = frozenset()
-    device_helpers: frozenset[str] = frozenset()  # functions that return a device or move to it
-
-
-@dataclass
-class Frame:
-    """One function body under evaluation."""
-
-    info: FunctionInfo | None
-    function: Function | None
-    heat: Heat
-    self_class: ClassInfo | None = None
-    self_name: str = ""
-    returned: Value | None = None
-    closure: dict[str, Value] = field(default_factory=dict[str, Value])
-    exits: list[State] = field(default_factory=list[State])  # states at its returns
-    jumps: list[State] = field(default_factory=list[State])  # states at break and continue
-    looped: bool = False  # a loop that feeds the device has ended before this place
 
 
 class Inside:

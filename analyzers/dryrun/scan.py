@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from analyzers.dryrun.state import Work
-from analyzers.dryrun.syntax import PARTS, dotted
+from analyzers.dryrun.syntax import PARTS, arguments_of, dotted, leftmost
 from analyzers.dryrun.values import Value
 from analyzers.places import Function, Heat
 
@@ -287,8 +287,8 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
         if callee.attr == "backward":
             target = result.module_backward if function is None else function.backward
             # loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)
-            for part in (callee.value, *node.args[:1], *_arguments(callee.value)):
-                target.add(dotted(_leftmost(part)))
+            for part in (callee.value, *node.args[:1], *arguments_of(callee.value)):
+                target.add(dotted(leftmost(part)))
         if function is not None:
             function.calls.add(callee.attr)
             if callee.attr in _WHEN_CALLED or any(
@@ -297,13 +297,3 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:
         function.calls.add(callee.id)
-
-
-def _leftmost(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.BinOp):  # (loss / steps).backward()
-        node = node.left
-    return node
-
-
-def _arguments(node: ast.expr) -> list[ast.expr]:
-    return node.args if isinstance(node, ast.Call) else []

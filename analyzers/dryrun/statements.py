@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from analyzers.dryrun import accumulate, classes, functions, imports, loops, parameters
+from analyzers.dryrun.arithmetic import combine, operator_text
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
-from analyzers.dryrun.expressions import combine, operator_text, truth
+from analyzers.dryrun.expressions import truth
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.narrowing import narrow
@@ -19,7 +20,6 @@ from analyzers.dryrun.subscripts import indices
 from analyzers.dryrun.syntax import dotted, stored_names
 from analyzers.dryrun.values import NONE, Device, Kind, Value, element_of, join, turn_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes
-from analyzers.finding import Span
 from analyzers.places import Guard, Heat, Loop, LoopKind
 from analyzers.records import replace
 
@@ -154,7 +154,7 @@ def _loop(
     turn: Callable[[], None],
 ) -> None:
     """The body twice: silently to learn what one turn hands to the next, then for the record."""
-    span = header(run, node)
+    span = loops.header(run, node)
     before = run.state.copy()
     outer_names, run.bound_before_loop = run.bound_before_loop, frozenset(before.names)
     if not run.learning and _hands_round(run, node):
@@ -196,15 +196,6 @@ def _body(run: Run, body: list[ast.stmt]) -> None:
     for jump in run.frame.jumps:
         run.state.merge(jump)
     run.frame.jumps = outer
-
-
-def header(run: Run, node: ast.For | ast.AsyncFor | ast.While) -> Span:
-    """The first line of a loop."""
-    span = run.span(node)
-    first = node.body[0].lineno
-    if first == span.line:
-        return span
-    return Span(span.line, span.column, span.line, len(run.source.lines[span.line - 1]))
 
 
 def _with(run: Run, node: ast.With | ast.AsyncWith) -> bool:

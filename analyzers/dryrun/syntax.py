@@ -66,3 +66,15 @@ def _fills(function: ast.expr) -> bool:
 
 
 _FILLS = frozenset({"append", "extend", "insert", "add", "update"})
+
+
+def leftmost(node: ast.expr) -> ast.expr:
+    """The first operand of a chain of operators."""
+    while isinstance(node, ast.BinOp):  # (loss / steps).backward()
+        node = node.left
+    return node
+
+
+def arguments_of(node: ast.expr) -> list[ast.expr]:
+    """The positional arguments of a call; none of anything else."""
+    return node.args if isinstance(node, ast.Call) else []
