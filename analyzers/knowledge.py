@@ -153,6 +153,9 @@ class Facts:
     names: dict[str, tuple[str, ...]]  # what parameter and function names usually stand for
     tensor_classes: tuple[tuple[str, str], ...] = ()  # import name -> its tensor class
     _found: dict[str, Fact | None] = field(default_factory=dict[str, "Fact | None"], repr=False)
+    _methods: dict[tuple[str, str], Fact | None] = field(
+        default_factory=dict[tuple[str, str], "Fact | None"], repr=False
+    )
 
     def find(self, name: str) -> Fact | None:
         """The fact for `name`: its own, or the nearest `prefix.*`."""
@@ -168,6 +171,12 @@ class Facts:
 
     def method(self, cls: str, name: str) -> Fact | None:
         """The fact for method or attribute `name` of class `cls`, or of what it derives from."""
+        key = (cls, name)
+        if key not in self._methods:
+            self._methods[key] = self._method(cls, name)
+        return self._methods[key]
+
+    def _method(self, cls: str, name: str) -> Fact | None:
         while cls:
             own = self.table.find(f"{cls}.{name}")
             if own is not None:

@@ -167,7 +167,9 @@ def _read_in_loop(run: Run, info: FunctionInfo | None, name: str, node: ast.AST)
     around = [
         n
         for n in walk(tree)
-        if isinstance(n, ast.For | ast.While) and any(m is node for m in walk(n))
+        if isinstance(n, ast.For | ast.While)
+        and _spans(n, node)
+        and any(m is node for m in walk(n))
     ]
     if not around:
         return False
@@ -177,3 +179,9 @@ def _read_in_loop(run: Run, info: FunctionInfo | None, name: str, node: ast.AST)
         for m in walk(around[-1])
         if isinstance(m, ast.Name | ast.Attribute)
     )
+
+
+def _spans(loop: ast.For | ast.While, node: ast.AST) -> bool:
+    """Whether the lines of a loop include those of a node."""
+    first: int = getattr(node, "lineno", loop.lineno)
+    return loop.lineno <= first <= (loop.end_lineno or first)

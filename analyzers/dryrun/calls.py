@@ -140,8 +140,12 @@ def _handed_in(run: Run, node: ast.Call) -> None:
 def _hand_over(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...]) -> None:
     """Code that is not known may fill the tensors it is given; what is known fills its `out`."""
     receiver = callee.ref.receiver if isinstance(callee.ref, Bound) else UNKNOWN
-    if receiver.kind is not Kind.TENSOR and all(a.value.kind not in _FILLED for a in given):
-        return
+    for argument in given:
+        if argument.value.kind in _FILLED:
+            break
+    else:
+        if receiver.kind is not Kind.TENSOR:
+            return
     nodes = [*node.args, *(k.value for k in node.keywords)]
     for part, argument in zip(nodes, given, strict=False):
         loader_used(run, part, argument.value)

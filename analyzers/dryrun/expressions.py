@@ -51,7 +51,8 @@ def _constant(run: Run, node: ast.Constant) -> Value:
 
 
 def _name(run: Run, node: ast.Name) -> Value:
-    return run.lookup(node.id)
+    value = run.state.names.get(node.id)
+    return run.lookup(node.id) if value is None else value
 
 
 def _attribute(run: Run, node: ast.Attribute) -> Value:

@@ -24,6 +24,18 @@ _FEW_TURNS = frozenset({LoopKind.FEW, LoopKind.EPOCHS})
 BUDGET = 400_000  # expressions evaluated per file; what lies beyond stays unknown
 
 
+class Spans(dict[ast.AST, Span]):
+    """The place of each node in the text; told once."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+
+    def __missing__(self, node: ast.AST) -> Span:
+        span = self[node] = self._source.span(node)
+        return span
+
+
 class Inside:
     """What surrounded an evaluation; it is put back when the with-block ends."""
 
@@ -87,11 +99,12 @@ class Run:
     learning: int = 0  # inside the silent first turn of a loop
     working: set[Span] = field(default_factory=set[Span])  # loops whose body enqueues device work
     paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
-    spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span])
+    span: Callable[[ast.AST], Span] = field(init=False)  # the node's place in the text
     stored: dict[ast.AST, frozenset[str]] = field(default_factory=dict[ast.AST, frozenset[str]])
     constants: dict[ast.AST, Value] = field(default_factory=dict[ast.AST, Value])
     words: dict[ast.AST, set[str]] = field(default_factory=dict[ast.AST, set[str]])  # by loop
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
+    classes: dict[Kind, str] = field(default_factory=dict[Kind, str])
     built_in: dict[str, Value] = field(default_factory=dict[str, Value])
     named: dict[str, Value] = field(default_factory=dict[str, Value])  # what names stand for
     imports: set[str] = field(default_factory=set[str])
@@ -106,6 +119,9 @@ class Run:
     assumed_class: str = ""  # the tensor class of a file that imports no library
     tracks_streams: bool = False  # the file names streams or asynchronous copies
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
+
+    def __post_init__(self) -> None:
+        self.span = Spans(self.source).__getitem__
 
     def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression; its effects are recorded on the way."""
@@ -129,13 +145,6 @@ class Run:
         """A number for memory that nothing else shares."""
         self.next_ident += 1
         return self.next_ident
-
-    def span(self, node: ast.AST) -> Span:
-        """The node's place in the text."""
-        known = self.spans.get(node)
-        if known is None:
-            known = self.spans[node] = self.source.span(node)
-        return known
 
     def place(self, node: ast.AST) -> Place:
         """Where and how often `node` is evaluated."""
@@ -279,7 +288,10 @@ class Run:
 
     def class_of(self, kind: Kind) -> str:
         """The class whose methods a value of that kind has when nothing better is known."""
-        return self.facts.names.get(f"{kind.value}_class", ("",))[0]
+        known = self.classes.get(kind)
+        if known is None:
+            known = self.classes[kind] = self.facts.names.get(f"{kind.value}_class", ("",))[0]
+        return known
 
     def exhausted(self) -> bool:
         """Whether the file has used up its share of evaluations."""

@@ -101,7 +101,11 @@ def _computes_on_host(run: Run, value: Value, node: ast.AST) -> bool:
 
 def fetched_from(operands: Iterable[Value]) -> Copy | None:
     """The copy that brought the data of one of the operands to the host."""
-    return next((p.fetched for o in operands for p in parts(o) if p.fetched is not None), None)
+    for operand in operands:
+        for part in parts(operand):
+            if part.fetched is not None:
+                return part.fetched
+    return None
 
 
 # Kinds that carry no array data: a name of a library (a dtype), a place, a text …
