@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bot.errors import UsageError
-from bot.reports.trace import Measured, markdown_report, text_report
-from bot.reports.trace_rows import Json, device_title, differences
 from gpu_runner.errors import RunnerError
-from gpu_runner.timeline import track_of
-from gpu_runner.trace.metrics import device_metrics
+from gpu_runner.trace.events import Trace
+from gpu_runner.trace.metrics import DeviceMetrics, device_metrics
 from gpu_runner.trace.read import read_trace
-from gpu_runner.trace.report import device_json, trace_json
+from gpu_runner.trace.report import Json, device_json, trace_json
 
 HELP = "measure copy/compute overlap, idle time and waits in a GPU trace"
 FORMATS = ("text", "json", "markdown", "html")
@@ -66,30 +65,39 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _measured(path: Path, arguments: argparse.Namespace) -> Measured:
+def _measured(path: Path, arguments: argparse.Namespace) -> tuple[Trace, Sequence[DeviceMetrics]]:
     trace = read_trace(path, arguments.region)
-    devices = device_metrics(trace, arguments.device, arguments.region)
-    numbers = trace_json(trace, devices, arguments.region)
-    tracks = tuple(track_of(device, device_title(device_json(device))) for device in devices)
-    return Measured(numbers, tracks)
+    return trace, device_metrics(trace, arguments.device, arguments.region)
 
 
-def _formatted(files: list[Measured], arguments: argparse.Namespace) -> str:
-    if arguments.format == "json":
-        return json.dumps(_json(files), ensure_ascii=False, indent=1) + "\n"
-    if arguments.format == "markdown":
-        return markdown_report(files, arguments.mermaid)
-    if arguments.format == "html":
+def _formatted(files: list[tuple[Trace, Sequence[DeviceMetrics]]], how: argparse.Namespace) -> str:
+    numbers = [trace_json(trace, devices, how.region) for trace, devices in files]
+    if how.format == "json":
+        return json.dumps(_json(numbers), ensure_ascii=False, indent=1) + "\n"
+    # Only the formats for people need the pictures: a script's call starts faster without.
+    from bot.reports.trace import Measured, markdown_report, text_report
+    from bot.reports.trace_rows import device_title
+    from gpu_runner.timeline import track_of
+
+    measured = [
+        Measured(told, tuple(track_of(each, device_title(device_json(each))) for each in devices))
+        for told, (_, devices) in zip(numbers, files, strict=True)
+    ]
+    if how.format == "markdown":
+        return markdown_report(measured, how.mermaid)
+    if how.format == "html":
         from bot.reports.trace_html import html_report
 
-        return html_report(files)
-    return text_report(files, arguments.mermaid)
+        return html_report(measured)
+    return text_report(measured, how.mermaid)
 
 
-def _json(files: list[Measured]) -> Json:
+def _json(files: list[Json]) -> Json:
     if len(files) == 1:
-        return files[0].numbers
-    base, head = (file.numbers for file in files)
+        return files[0]
+    from bot.reports.trace_rows import differences
+
+    base, head = files
     return {
         "version": base["version"],
         "base": base,
