@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
+from analyzers.analysis import Analysis, AnalysisConfig, Status, Suppressed
 from analyzers.dryrun.frame import Hints
 from analyzers.dryrun.interpreter import dry_run
 from analyzers.finding import Confidence, Finding, Objective, Severity, Span
@@ -22,49 +21,11 @@ from analyzers.suppressions import Complaint, find_suppressions, split
 from analyzers.timeline import Timeline
 
 UNUSED = "GPU000"
+DEFAULT = AnalysisConfig()
 _FRAMES = 20_000  # Source bounds the depth of trees; this is room for the walk over them
 
 
-class Status(enum.StrEnum):
-    """What became of a file."""
-
-    ANALYSED = "analysed"
-    SKIPPED = "skipped"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class AnalysisConfig:
-    """What the analysis is told by the project; codes and names of rules are both accepted."""
-
-    select: frozenset[str] = frozenset()
-    ignore: frozenset[str] = frozenset()
-    gpu: str | None = None
-    hot_functions: tuple[str, ...] = ()
-    device_helpers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Suppressed:
-    """A finding that a comment silences."""
-
-    finding: Finding
-    reason: str
-    line: int
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The result for one file."""
-
-    path: str
-    status: Status
-    reason: str = ""  # a sentence, unless analysed
-    findings: tuple[Finding, ...] = ()
-    suppressed: tuple[Suppressed, ...] = ()
-
-
-def analyze(path: str, text: str | bytes, config: AnalysisConfig = AnalysisConfig()) -> Analysis:
+def analyze(path: str, text: str | bytes, config: AnalysisConfig = DEFAULT) -> Analysis:
     """All findings of one file, worst first; never raises because of the text."""
     if not mentions_gpu(text):
         return Analysis(path, Status.ANALYSED)
@@ -83,7 +44,7 @@ def analyze(path: str, text: str | bytes, config: AnalysisConfig = AnalysisConfi
         return Analysis(path, Status.FAILED, reason)
 
 
-def timeline_of(source: Source, config: AnalysisConfig = AnalysisConfig()) -> Timeline:
+def timeline_of(source: Source, config: AnalysisConfig = DEFAULT) -> Timeline:
     """What the file does to the GPU."""
     hints = Hints(frozenset(config.hot_functions), frozenset(config.device_helpers))
     limit = sys.getrecursionlimit()

@@ -10,14 +10,11 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from analyzers.analysis import Analysis, AnalysisConfig
 from analyzers.finding import Edit, Finding, Safety, Span
 from analyzers.source import Unreadable, line_starts, read_source, split_lines
 from analyzers.tokens import NotTokens, comments
-
-if TYPE_CHECKING:
-    from analyzers.engine import Analysis, AnalysisConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from analyzers.analysis import AnalysisConfig
 from analyzers.finding import Confidence, Objective, Severity
 from bot.errors import ConfigError, UsageError
-
-if TYPE_CHECKING:
-    from analyzers.engine import AnalysisConfig
 
 OWN_FILE = ".github/hostside.toml"
 PYPROJECT = "pyproject.toml"
@@ -62,8 +60,6 @@ class RepoConfig:
 
     def for_file(self, path: str) -> AnalysisConfig:
         """What the analysis of one file needs to know."""
-        from analyzers.engine import AnalysisConfig
-
         ignore = self.ignore.union(
             *(codes for glob, codes in self.per_path_ignores if matches(glob, path))
         )

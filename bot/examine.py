@@ -12,17 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from analyzers.analysis import Analysis, AnalysisConfig
 from analyzers.finding import Confidence, Finding, Safety
 from bot.diff import Hunk
 from bot.lines import decode, split_lines
 from bot.novelty import Flagged, flag, news
 from bot.pool import Task, run, run_here
 from bot.suggestions import Suggestion, apply_all, suggest, without_overlaps
-
-if TYPE_CHECKING:
-    from analyzers.engine import Analysis, AnalysisConfig
 
 LARGEST = 4_000_000  # bytes; the engine's own limit is lower, this one saves the reading
 SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})

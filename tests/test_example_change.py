@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.engine import AnalysisConfig, analyze
+from analyzers.analysis import AnalysisConfig
+from analyzers.engine import analyze
 from analyzers.finding import Confidence
 from analyzers.rule import find_rule
 

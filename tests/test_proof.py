@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.engine import Analysis, AnalysisConfig, Status
+from analyzers.analysis import Analysis, AnalysisConfig, Status
 from analyzers.finding import Confidence, Edit, Finding, Fix, Safety, Severity, Span
 from analyzers.proof import Proof, apply_edits, prove
 from analyzers.source import split_lines

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from test_traps import FAULTY, QUIET, example
 
-from analyzers.engine import AnalysisConfig, analyze
+from analyzers.analysis import AnalysisConfig
+from analyzers.engine import analyze
 from analyzers.finding import Confidence
 from analyzers.rule import all_rules
 from bot.examine import Item, Job, examine

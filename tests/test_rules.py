@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.engine import AnalysisConfig, Status, analyze
+from analyzers.analysis import AnalysisConfig, Status
+from analyzers.engine import analyze
 from analyzers.finding import Confidence, Finding, Safety
 from analyzers.proof import apply_edits
 from analyzers.rule import Bad, Rule, all_rules, find_rule

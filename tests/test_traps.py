@@ -10,7 +10,8 @@ import textwrap
 
 import pytest
 
-from analyzers.engine import AnalysisConfig, Status, analyze
+from analyzers.analysis import AnalysisConfig, Status
+from analyzers.engine import analyze
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.proof import prove
 from analyzers.rule import MARK, find_rule
