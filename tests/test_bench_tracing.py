@@ -39,7 +39,11 @@ def test_the_least_time_is_what_the_copies_need_at_the_measured_rates() -> None:
     assert least_ns([], Link(25.0, 20.0), calls=1) is None
 
 
-@pytest.mark.parametrize("packed", [b"", b"not a trace", gzip.compress(b"{}")])
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"not a trace", gzip.compress(b"{}")],
+    ids=["empty", "no archive", "an archive of something else"],
+)
 def test_a_trace_that_is_none_is_one_sentence(packed: bytes) -> None:
     with pytest.raises(RunnerError):
         summarised(packed, Variant.HEAD, 0, (), calls=1)
