@@ -22,6 +22,11 @@ class Arithmetic:
     right: Value
     span: Span
 
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Equal for what the same expression gives when it is evaluated again."""
+        return (self.operator, self.span)
+
 
 def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -> Value:
     """The result of an arithmetic operator."""

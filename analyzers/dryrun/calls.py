@@ -25,6 +25,11 @@ class Bound:
     receiver: Value
     name: str
 
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Equal for the same method of receivers that are alike."""
+        return (self.name, self.receiver.likeness)
+
 
 @record
 class BoundLocal:

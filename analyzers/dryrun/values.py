@@ -102,7 +102,7 @@ class Value:
             (self.scalar, self.flat, self.graph, self.fresh, self.pinned, self.strided),
             self.dtype,
             (type(constant), constant),
-            self.ref if isinstance(self.ref, str) else id(self.ref) if self.ref is not None else 0,
+            self.ref if isinstance(self.ref, str) else getattr(self.ref, "likeness", id(self.ref)),
             tuple(i.likeness if i is not None else None for i in inner[:4]),
         )
 
