@@ -244,12 +244,14 @@ def place(tmp_path: Path) -> dict[str, str]:
 def begun(project: Project, tmp_path: Path) -> subprocess.Popen[bytes]:
     """A long run that has laid out its trees and is measuring."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a child started in a job ignores it
+    outer = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nor does one under nohup hear of it
     running = subprocess.Popen(
         command(project, "60"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=place(tmp_path),
     )
+    signal.signal(signal.SIGHUP, outer)
     patience = time.monotonic() + 60
     while len(project.git("worktree", "list").splitlines()) < 3 and time.monotonic() < patience:
         time.sleep(0.05)
