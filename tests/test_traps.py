@@ -374,6 +374,19 @@ INNOCENT = [
         """,
     ),
     (
+        "a parameter as the key of its own state",
+        "GPU105",
+        """
+        def fragments(parameters, device):
+            state = {}
+            for index in range(len(parameters)):
+                parameter = torch.zeros(4, device=device)
+                state[parameter] = {"step": index}
+                print(state[parameter]["step"])
+            return state
+        """,
+    ),
+    (
         "one read an epoch",
         "GPU105 GPU108",
         """

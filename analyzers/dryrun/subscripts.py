@@ -35,7 +35,7 @@ def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
         if -len(base.items) <= position < len(base.items):
             return base.items[position]
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
-        if index.on_gpu:
+        if index.on_gpu and base.kind is Kind.SEQUENCE:  # as a key, a tensor is only an object
             waits.wait(run, Reason.INDEX, index, node)
         if index.type == "slice":
             return replace(base, items=None, element=element_of(base))
