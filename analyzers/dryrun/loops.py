@@ -19,7 +19,7 @@ def kind_of(run: Run, over: Value, node: ast.expr, target: ast.expr) -> LoopKind
     if words is None:
         words = run.words[node] = _words(node) | _words(target)
     names = run.facts.names
-    if not words.isdisjoint(names.get("few", ())):
+    if _goes_over_few(run, node, words):
         return LoopKind.FEW
     if not words.isdisjoint(names.get("epochs", ())):
         return LoopKind.EPOCHS
@@ -32,6 +32,16 @@ def kind_of(run: Run, over: Value, node: ast.expr, target: ast.expr) -> LoopKind
             return LoopKind.FEW
         return LoopKind.STEPS
     return LoopKind.ITEMS
+
+
+def _goes_over_few(run: Run, node: ast.expr, words: set[str]) -> bool:
+    """Devices, streams, models …; a zip of them with something else is a loop over that."""
+    few = set(run.facts.names.get("few", ()))
+    if words.isdisjoint(few):
+        return False
+    pairs = any(isinstance(part, ast.Call) and len(part.args) > 1 for part in ast.walk(node))
+    plain = {word for word in _words(node) if run.facts.find(f"builtins.{word}") is None}
+    return not pairs or plain <= few | {"self"}
 
 
 def _words(node: ast.expr) -> set[str]:

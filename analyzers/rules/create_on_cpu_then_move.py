@@ -154,8 +154,7 @@ def _left_alone(copy: Copy) -> bool:
     place = copy.place
     if place.heat is not Heat.COLD:
         return not applies(place)
-    function = place.function
-    return function is None or not applies(replace(place, heat=Heat.UNKNOWN))
+    return not applies(replace(place, heat=Heat.UNKNOWN))
 
 
 def _inline(copy: Copy, factory: Call) -> bool:

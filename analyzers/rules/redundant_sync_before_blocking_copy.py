@@ -135,7 +135,11 @@ def redundant_sync_before_blocking_copy(timeline: Timeline) -> Iterator[Finding]
 def _has_a_reason(timeline: Timeline, wait: Wait) -> bool:
     place = wait.place
     function = place.function
-    if wait.pending or place.stream or measured(place) or function is None or function.ordering:
+    if wait.pending or place.stream or measured(place):
+        return True
+    if function is None:  # a script's own statements: is a clock read among them?
+        return any(call.place.function is None for call in timeline.calls("clock"))
+    if function.ordering:
         return True
     flags = (Guard.FLAG, Guard.ERROR)
     test = bool(function.roles & {"test"})

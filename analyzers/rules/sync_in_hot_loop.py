@@ -32,7 +32,7 @@ from analyzers.judging import applies, shown, when
 from analyzers.places import Heat, LoopKind
 from analyzers.rule import Bad, rule
 from analyzers.synchronizing import next_event, on_purpose
-from analyzers.timeline import Reason, Timeline, Wait
+from analyzers.timeline import Copy, Direction, Reason, Timeline, Wait
 from analyzers.waiting import measures
 
 BAD = [
@@ -79,6 +79,23 @@ BAD = [
                 field = field + cp.roll(field, 1)
             return field
         """,
+    ),
+    # Each copy is waited for before the next one starts.
+    Bad(
+        """
+        import numpy as np
+        from numba import cuda
+
+        def fetch(parts):
+            results = []
+            streams = [cuda.stream() for _ in parts]
+            for part, stream in zip(parts, streams):
+                result = np.empty(part.size, np.float32)
+                cuda.to_device(part, stream=stream).copy_to_host(result, stream=stream)
+                stream.synchronize()  # <-
+                results.append(result)
+            return results
+        """
     ),
 ]
 GOOD = [
@@ -146,7 +163,12 @@ def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
     for number, wait in enumerate(() if measures(timeline) else timeline.events):
         if not isinstance(wait, Wait) or not wait.explicit or wait.call is None:
             continue
-        if not applies(wait.place) or on_purpose(timeline, wait):
+        if not applies(wait.place):
+            continue
+        if _behind_its_own_copy(timeline, wait):
+            yield _one_by_one(timeline, wait)
+            continue
+        if on_purpose(timeline, wait):
             continue
         if next_event(timeline.events, number) is not None:
             continue  # GPU102 speaks of it
@@ -160,6 +182,32 @@ def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
             Severity.WARNING,
             fix=_fix(timeline, wait),
         )
+
+
+def _behind_its_own_copy(timeline: Timeline, wait: Wait) -> bool:
+    """Each turn starts a copy to the host and waits for it before the next turn starts its own."""
+    place = wait.place
+    if wait.reason is not Reason.STREAM or not place.in_loop:
+        return False
+    return any(
+        copy.direction is Direction.TO_HOST
+        and not copy.blocking
+        and copy.place.block == place.block
+        and copy.place.function == place.function
+        and copy.place.index == place.index - 1
+        for copy in timeline.of(Copy)
+    )
+
+
+def _one_by_one(timeline: Timeline, wait: Wait) -> Finding:
+    return Finding(
+        wait.place.span,
+        f"{shown(timeline.text(wait.place.span))} waits for this turn's copy before the next turn "
+        f"starts its own, {when(wait.place)}. The copies run one by one, whatever streams they "
+        "are on. Start them all, then wait.",
+        Confidence.LIKELY,
+        Severity.WARNING,
+    )
 
 
 def _confidence(wait: Wait) -> Confidence:
