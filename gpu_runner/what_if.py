@@ -111,7 +111,10 @@ class _Replay:
 
     def __init__(self, trace: Trace, device: int, pinned_rate: float | None) -> None:
         self.rate = pinned_rate
-        self.events = sorted(event for event in trace.events if event.device == device)
+        self.events = sorted(
+            (event for event in trace.events if event.device == device),
+            key=lambda event: (event.start, event.end),  # of two at once either may come first
+        )
         self.works: dict[Key, list[GpuEvent]] = defaultdict(list)
         for event in self.events:
             if event.correlation >= 0:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpu_runner import founding
@@ -91,6 +91,7 @@ def play(program: list[tuple[str, int, int, Memory]], call_ns: int) -> Recording
 
 
 @given(program=st.lists(STEPS, max_size=25))
+@example(program=[("down", 2, 2, Memory.PINNED), ("up", 1, 1, Memory.PAGEABLE)])  # at once
 @settings(max_examples=100, deadline=None)
 def test_programs_without_hidden_waits_are_repeated(
     program: list[tuple[str, int, int, Memory]], tmp_path_factory: pytest.TempPathFactory
