@@ -91,11 +91,6 @@ def plain(dtype: str) -> str:
     return _OTHER_NAMES.get(dtype, dtype)
 
 
-def keyword_text(text: str) -> str:
-    """The value's text of an argument written as `name=value`."""
-    return text.partition("=")[2].strip()
-
-
 def module_name(source: Source, module: str) -> str:
     """What the file calls a module ("np"); empty when it does not import it at its top."""
     return next(_names_of(source, module), "")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from analyzers.dryrun.values import Device, Kind, Value
-from analyzers.finding import Confidence, Finding, Severity
+from analyzers.finding import Confidence
 from analyzers.places import Heat, Place
-from analyzers.timeline import Timeline, Wait
 
 _OFF_ROLES = frozenset({"dataset", "on_cpu", "test"})
 _OFF_CONTEXTS = frozenset({"profiler"})
@@ -48,17 +45,6 @@ def repeated_confidence(place: Place) -> Confidence | None:
     return Confidence.POSSIBLE
 
 
-def wait_confidence(wait: Wait) -> Confidence | None:
-    """How sure it is that an implicit wait costs something; None for silence."""
-    on_device, often = device_confidence(wait.value), repeated_confidence(wait.place)
-    if on_device is None or often is None or measured(wait.place):
-        return None
-    sure = on_device.weaker(often)
-    if not wait.place.in_loop:
-        sure = sure.weaker(Confidence.LIKELY)
-    return sure
-
-
 def when(place: Place) -> str:
     """How often the place runs, in words: "on every turn of the loop in line 12"."""
     loops = [loop for loop in place.loops if not loop.comprehension]
@@ -75,14 +61,3 @@ def shown(text: str, limit: int = 60) -> str:
     """A piece of code for a message: one line, not too long, between backticks."""
     line = " ".join(text.split()).replace("`", "'")
     return f"`{line if len(line) <= limit else line[: limit - 1] + '…'}`"
-
-
-def wait_findings(
-    timeline: Timeline, wait: Wait, message: str, severity: Severity = Severity.WARNING
-) -> Iterator[Finding]:
-    """The finding for a wait, if it is worth one; `message` may use {what} and {when}."""
-    sure = wait_confidence(wait)
-    if sure is None:
-        return
-    text = message.format(what=shown(timeline.text(wait.place.span)), when=when(wait.place))
-    yield Finding(wait.place.span, text, sure, severity)

@@ -15,7 +15,6 @@ from bot.novelty import without_moved
 from bot.pool import run_here
 
 PYTHON = (".py", ".pyw")
-LEAST_LINES = 1
 
 
 class Conclusion(enum.StrEnum):

@@ -197,6 +197,3 @@ def _stored_on_device(
     elif all(p.kind is Kind.NUMBER for p in indices(index)):
         _element(run, node, base, "__setitem__")
     enqueue(run, node, (value, *indices(index)), base)
-
-
-SHAPE = Value(Kind.SEQUENCE, element=NUMBER)
