@@ -89,7 +89,7 @@ class Store:
         new = set(connection.execute(self._new_delivery, rows).scalars()) if rows else set[str]()
         first = {d.id: d for d in reversed(deliveries) if d.id in new}
         specs = [(spec, d.id) for d in reversed(first.values()) for spec in d.work.jobs]
-        bells = self._queue(connection, specs)
+        bells = self.queue(connection, specs)
         for drop in _widest(drop for d in first.values() for drop in d.work.drops):
             _drop(connection, drop)
         return [
@@ -114,9 +114,9 @@ class Store:
     def enqueue(self, spec: JobSpec, delivery: str) -> Bell | None:
         """Queue a job that another one found necessary; None when it is known already."""
         with self.engine.begin() as connection:
-            return self._queue(connection, [(spec, delivery)]).get(spec.key)
+            return self.queue(connection, [(spec, delivery)]).get(spec.key)
 
-    def _queue(
+    def queue(
         self, connection: Connection, specs: Sequence[tuple[JobSpec, str]]
     ) -> dict[str, Bell]:
         """The bells of those that are to be done, by their keys; the others are known already."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, Index, Text, create_engine, event, text
+from sqlalchemy import BigInteger, Engine, Index, LargeBinary, Text, create_engine, event, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 RUNNING = "running"
+_ACTIVE = "stage IN ('queued', 'preparing', 'running')"
 
 
 class Base(DeclarativeBase):
@@ -105,6 +106,70 @@ class IgnoreRow(Base):
     reason: Mapped[str]
     by: Mapped[str]
     since: Mapped[float]
+
+
+class BenchRow(Base):
+    """A benchmark that somebody asked for, from its order to its report."""
+
+    __tablename__ = "benches"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    token: Mapped[str] = mapped_column(unique=True)
+    repo: Mapped[str] = mapped_column(index=True)
+    number: Mapped[int]
+    author: Mapped[str]
+    gpu: Mapped[str]
+    way: Mapped[str]
+    asked: Mapped[str] = mapped_column(Text)  # the order as JSON
+    stage: Mapped[str]
+    progress: Mapped[str] = mapped_column(Text, default="")
+    problem: Mapped[str] = mapped_column(Text, default="")
+    runner: Mapped[str] = mapped_column(default="")
+    external: Mapped[int] = mapped_column(BigInteger, default=0)
+    attempts: Mapped[int] = mapped_column(default=0)
+    lease: Mapped[str] = mapped_column(default="")
+    lease_until: Mapped[float] = mapped_column(default=0)
+    created: Mapped[float] = mapped_column(index=True)
+    started: Mapped[float] = mapped_column(default=0)
+    finished: Mapped[float] = mapped_column(default=0)
+    version: Mapped[int] = mapped_column(default=0)
+    said: Mapped[float] = mapped_column(default=0)  # when progress was last worth a word
+    report: Mapped[str | None] = mapped_column(Text, default=None)
+
+    __table_args__ = (
+        Index("benches_by_stage", "stage", "created"),
+        # One benchmark of a pull request at a time, whoever asks.
+        Index(
+            "benches_one_active",
+            "repo",
+            "number",
+            unique=True,
+            sqlite_where=text(_ACTIVE),
+            postgresql_where=text(_ACTIVE),
+        ),
+    )
+
+
+class BenchFileRow(Base):
+    """A file that a benchmark left, such as a trace."""
+
+    __tablename__ = "bench_files"
+
+    bench: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class RunnerRow(Base):
+    """A machine that measures, and when it was last heard of."""
+
+    __tablename__ = "runners"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    labels: Mapped[str]
+    device: Mapped[str]
+    seen: Mapped[float]
 
 
 class TurnRow(Base):

@@ -16,6 +16,7 @@ class Kind(enum.StrEnum):
 
     REVIEW = "review"
     COMMAND = "command"
+    BENCH = "bench"  # bring the comment of a benchmark up to date
 
 
 class State(enum.StrEnum):
