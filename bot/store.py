@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from bot.tables import READING, DeliveryRow, JobRow, open_engine
-from bot.work import Bell, Delivery, Drop, Job, JobSpec, Kind, State
-
-RING_PATIENCE = 30.0  # seconds until a bell that nobody answered is rung again; then doubled
+from bot.arrivals import Arrivals, fresh
+from bot.tables import READING, JobRow, open_engine
+from bot.work import Bell, Delivery, Job, JobSpec, Kind, State
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,7 @@ class Store:
         self.engine: Engine = open_engine(url)
         self.terms = terms or Terms()
         self._reading = self.engine.execution_options(**{READING: True})
-        delivery, job = self.insert(DeliveryRow), self.insert(JobRow)
-        self._new_delivery = delivery.on_conflict_do_nothing(index_elements=["id"]).returning(
-            DeliveryRow.id
-        )
-        # A job that was dropped or given up starts from the beginning.
-        anew = {name: job.excluded[name] for name in ("delivery", "arguments", "stamp", *fresh())}
-        # As text: with parameters of its own it could not be sent for many rows at once.
-        revived = text(f"jobs.state IN ('{State.DROPPED}', '{State.PARKED}')")
-        self._new_job = job.on_conflict_do_update(
-            index_elements=["key"], set_=anew, where=revived
-        ).returning(JobRow.key, JobRow.id, JobRow.queue)
+        self._arrivals = Arrivals(self.insert)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -62,7 +51,7 @@ class Store:
         with self._reading.connect() as connection:
             yield connection
 
-    def insert(self, table: type[Any]) -> Any:
+    def insert(self, table: Any) -> Any:
         """An INSERT of this database's dialect, which knows conflicts."""
         sqlite_here = self.engine.dialect.name == "sqlite"
         return (sqlite.insert if sqlite_here else postgresql.insert)(table)
@@ -72,44 +61,7 @@ class Store:
     def accept(self, deliveries: Sequence[Delivery]) -> list[tuple[Bell, ...]]:
         """Store deliveries with their jobs in one transaction; the bells to ring for each."""
         with self.engine.begin() as connection:
-            if any(not drop.until for delivery in deliveries for drop in delivery.work.drops):
-                # What drops everything must not drop what the deliveries after it ask for.
-                return [self._accept(connection, (delivery,))[0] for delivery in deliveries]
-            return self._accept(connection, deliveries)
-
-    def _accept(
-        self, connection: Connection, deliveries: Sequence[Delivery]
-    ) -> list[tuple[Bell, ...]]:
-        """The same by few statements, each for many rows: a flood is no time for many."""
-        now = time.time()
-        rows = [
-            {"id": d.id, "event": d.event, "action": d.action, "received": now, "times": 1}
-            for d in {d.id: d for d in deliveries}.values()
-        ]
-        new = set(connection.execute(self._new_delivery, rows).scalars()) if rows else set[str]()
-        first = {d.id: d for d in reversed(deliveries) if d.id in new}
-        specs = [(spec, d.id) for d in reversed(first.values()) for spec in d.work.jobs]
-        bells = self.queue(connection, specs)
-        for drop in _widest(drop for d in first.values() for drop in d.work.drops):
-            _drop(connection, drop)
-        return [
-            tuple(bells[spec.key] for spec in first[d.id].work.jobs if spec.key in bells)
-            if d.id in first
-            else self._accept_again(connection, d.id)
-            for d in deliveries
-        ]
-
-    def _accept_again(self, connection: Connection, delivery: str) -> tuple[Bell, ...]:
-        """A redelivery repeats nothing that was finished, and revives what was not."""
-        connection.execute(
-            update(DeliveryRow)
-            .where(DeliveryRow.id == delivery)
-            .values(times=DeliveryRow.times + 1, received=time.time())
-        )
-        mine = JobRow.delivery == delivery
-        connection.execute(update(JobRow).where(mine, JobRow.state == State.PARKED).values(fresh()))
-        waiting = select(JobRow.id, JobRow.queue).where(mine, JobRow.state == State.QUEUED)
-        return tuple(Bell(job, queue) for job, queue in connection.execute(waiting))
+            return self._arrivals.accept(connection, deliveries)
 
     def enqueue(self, spec: JobSpec, delivery: str) -> Bell | None:
         """Queue a job that another one found necessary; None when it is known already."""
@@ -120,16 +72,7 @@ class Store:
         self, connection: Connection, specs: Sequence[tuple[JobSpec, str]]
     ) -> dict[str, Bell]:
         """The bells of those that are to be done, by their keys; the others are known already."""
-        rows = {spec.key: _row(spec, delivery) for spec, delivery in specs}
-        if not rows:
-            return {}
-        done: Any = connection.execute(self._new_job, list(rows.values()))
-        bells = {key: Bell(job, queue) for key, job, queue in done}
-        if known := rows.keys() - bells.keys():
-            # The run under way may end as "dropped" for a reason that no longer holds.
-            running = update(JobRow).where(JobRow.state == State.RUNNING)
-            connection.execute(running.where(JobRow.key.in_(known)).values(again=True))
-        return bells
+        return self._arrivals.queue(connection, specs)
 
     # --- what is worked on
 
@@ -233,63 +176,3 @@ def _job(row: tuple[Any, ...]) -> Job:
 def _mine(job: Job) -> Any:
     held: ColumnElement[bool] = JobRow.lease == job.lease
     return update(JobRow).where(JobRow.id == job.id, held, JobRow.state == State.RUNNING)
-
-
-def fresh() -> dict[str, Any]:
-    """The columns of a job that starts from the beginning."""
-    now = time.time()
-    return {
-        "state": State.QUEUED.value,
-        "outcome": "",
-        "attempts": 0,
-        "again": False,
-        "not_before": 0.0,
-        "ring_at": now + RING_PATIENCE,
-        "rings": 0,
-    }
-
-
-def _row(spec: JobSpec, delivery: str) -> dict[str, Any]:
-    unset = {"finished": 0.0, "lease": "", "lease_until": 0.0}
-    return (
-        unset
-        | fresh()
-        | {
-            "key": spec.key,
-            "kind": spec.kind.value,
-            "queue": spec.queue,
-            "repo": spec.repo,
-            "number": spec.number,
-            "installation": spec.installation,
-            "arguments": spec.text,
-            "delivery": delivery,
-            "stamp": spec.stamp,
-            "created": time.time(),
-        }
-    )
-
-
-def _widest(drops: Iterable[Drop]) -> tuple[Drop, ...]:
-    """Of the drops of one pull request, that which reaches farthest."""
-    found: dict[tuple[int, str, int], Drop] = {}
-    for drop in drops:
-        place = (drop.installation, drop.repo, drop.number)
-        found[place] = max(drop, found.get(place, drop), key=lambda each: each.until)
-    return tuple(found.values())
-
-
-def _drop(connection: Connection, drop: Drop) -> None:
-    dropped = update(JobRow).where(
-        JobRow.state == State.QUEUED,
-        JobRow.kind == Kind.REVIEW,
-        JobRow.installation == drop.installation,
-    )
-    if drop.repo:
-        dropped = dropped.where(JobRow.repo == drop.repo)
-    if drop.number:
-        dropped = dropped.where(JobRow.number == drop.number)
-    if drop.until:
-        dropped = dropped.where(JobRow.stamp < drop.until)
-    connection.execute(
-        dropped.values(state=State.DROPPED, outcome=drop.reason, finished=time.time())
-    )

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import and_, delete, func, select, update
 
-from bot.store import RING_PATIENCE, Store, fresh
+from bot.arrivals import RING_PATIENCE, fresh
+from bot.store import Store
 from bot.tables import DeliveryRow, JobRow, ReviewRow
 from bot.work import Bell, Parked, State
 
