@@ -6,7 +6,9 @@ not lose a delivery. What is read has its type checked, for the sender is not tr
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, ValidationError
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from bot.errors import BotError
 
@@ -110,13 +112,18 @@ class Action(BaseModel):
     identifier: str
 
 
-class Payload(BaseModel):
-    """A delivery's body, whatever its event."""
+class _Always(BaseModel):
+    """What any event may say."""
 
     action: str = ""
     repository: Repository | None = None
     installation: Named | None = None
     sender: User | None = None
+
+
+class Payload(_Always):
+    """A delivery's body, whatever its event."""
+
     pull_request: PullRequest | None = None
     issue: Issue | None = None
     comment: Comment | None = None
@@ -135,24 +142,24 @@ _PARTS = {
     "check_run": ("check_run", "requested_action"),
     "installation_repositories": ("repositories_removed",),
 }
-_ALWAYS = {"action", "repository", "installation", "sender"}
+
+
+def _shape(event: str, parts: tuple[str, ...]) -> type[_Always]:
+    known = Payload.model_fields
+    fields: dict[str, Any] = {name: (known[name].annotation, known[name]) for name in parts}
+    return create_model(event, __base__=_Always, **fields)
+
+
+# One pass over the body: what is not wanted is never made a value of Python's.
+_SHAPES = {event: _shape(event, parts) for event, parts in _PARTS.items()}
 
 
 def parse(event: str, body: bytes) -> Payload:
     """The fields that this event needs; a BotError says which of them is missing or wrong."""
-    wanted = _ALWAYS.union(_PARTS.get(event, ()))
     try:
-        found = _Shape.model_validate_json(body)
-        return Payload.model_validate({k: v for k, v in found.fields.items() if k in wanted})
+        found = _SHAPES.get(event, _Always).model_validate_json(body)
     except ValidationError as problem:
         first = problem.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the body"
         raise BotError(f"{event}: {place}: {first['msg']}") from None
-
-
-class _Shape(BaseModel, extra="allow"):
-    """Any JSON object."""
-
-    @property
-    def fields(self) -> dict[str, object]:
-        return self.model_extra or {}
+    return Payload.model_construct(**dict(found))
