@@ -123,13 +123,19 @@ def run(name: str, setting: Setting | None = None) -> Modelled:
     return Modelled(name, title, recording, summary(recording))
 
 
+NO_METRICS = (
+    *("variant", "traced_pass", "complete", "wall_ratio"),
+    *("timeline", "length_ns", "lanes"),
+)
+
+
 def as_json(setting: Setting | None = None) -> dict[str, Any]:
     """All programs and the assumptions behind them, ready for `json.dump`."""
     setting = setting or Setting()
     programs: list[dict[str, Any]] = []
     for one in (run(name, setting) for name in PROGRAMS):
         metrics = asdict(one.summary)
-        for meaningless in ("variant", "traced_pass", "complete", "timeline", "wall_ratio"):
+        for meaningless in NO_METRICS:
             del metrics[meaningless]
         programs.append({"name": one.name, "title": one.title, "metrics": metrics})
     return {

@@ -11,10 +11,13 @@ from typing import Any
 
 from gpu_runner.recording import Call, Hardware, Memory, Operation, Recording, Work
 from gpu_runner.records import TraceSummary, Variant
+from gpu_runner.timeline import Lane, Track, text_timeline
 from gpu_runner.trace.intervals import Intervals, intersect, measure, subtract, union
+from gpu_runner.tracks import lanes_of
 
 HOST, THREAD = 4_000, 4_000  # made-up process and thread numbers of the host
 LABEL = "modelled, not measured"
+LANES = ("kernels", "H2D", "D2H", "host waits", "overlap")
 
 Json = dict[str, Any]
 
@@ -118,9 +121,14 @@ def summary(
     waits = union((each.start, each.end) for each in recording.calls if each.waits)
     idle = subtract(everything, busy)
     overlap, ceiling = intersect(kernels, copies), min(measure(kernels), measure(copies))
+    lanes = map(Lane, LANES, (kernels, up, down, waits, overlap))
+    track = Track(f"{variant}, modelled", 0, recording.wall_ns, tuple(lanes))
     return TraceSummary(
         variant=variant,
         traced_pass=traced_pass,
+        timeline=text_timeline([track]),
+        length_ns=track.length,
+        lanes=lanes_of(track),
         region_us=recording.wall_ns / 1000,
         kernel_busy_us=measure(kernels) / 1000,
         h2d_busy_us=measure(up) / 1000,

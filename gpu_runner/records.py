@@ -165,6 +165,14 @@ class Correctness(Record):
 
 
 @dataclass(frozen=True)
+class LaneSpans(Record):
+    """When one kind of activity went on, in nanoseconds from the track's start; coarsened."""
+
+    name: Label
+    spans: Annotated[tuple[tuple[Count, Count], ...], Field(max_length=200)] = ()
+
+
+@dataclass(frozen=True)
 class TraceSummary(Record):
     """Device view of one traced pass, under the names that `hostside trace` prints."""
 
@@ -193,3 +201,5 @@ class TraceSummary(Record):
     complete: bool = True
     wall_ratio: Amount | None = None
     timeline: Text | None = None
+    length_ns: Count = 0  # of the track that the lanes lie in
+    lanes: Annotated[tuple[LaneSpans, ...], Field(max_length=8)] = ()

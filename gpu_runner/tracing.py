@@ -17,6 +17,7 @@ from gpu_runner.timeline import text_timeline, track_of
 from gpu_runner.trace.metrics import DeviceMetrics, device_metrics
 from gpu_runner.trace.read import read_trace
 from gpu_runner.trace.report import device_json
+from gpu_runner.tracks import lanes_of
 
 REGION = "gpu_bench_region"
 WARM_UP = 2
@@ -51,9 +52,10 @@ def summary_of(
     numbers: dict[str, Any] = device_json(metrics)
     known = {each.name for each in fields(TraceSummary)}
     taken = {key: value for key, value in numbers.items() if key in known}
-    drawn = text_timeline([track_of(metrics, f"{variant}, pass {number + 1}")])
+    track = track_of(metrics, f"{variant}, pass {number + 1}")
     taken.update(variant=variant, traced_pass=number, wall_ratio=wall_ratio)
-    taken.update(timeline=drawn[:LONGEST_TIMELINE])
+    taken.update(timeline=text_timeline([track])[:LONGEST_TIMELINE])
+    taken.update(length_ns=track.length, lanes=lanes_of(track))
     taken["kernel_copy_overlap_us"] = taken.get("kernel_copy_overlap_us") or 0.0
     return TraceSummary(**taken)
 
