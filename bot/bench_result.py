@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot.bench_work import BenchState
+from bot.bench_work import BenchState, Order
 from bot.errors import BotError
 from gpu_runner.errors import FormatError
 from gpu_runner.models import BenchReport, BenchRequest
@@ -29,7 +29,12 @@ class ResultError(BotError):
 
 def request_of(bench: BenchState) -> BenchRequest:
     """What the machine is to measure; where the source lies there is for it to fill in."""
-    order, protocol = bench.order, Protocol()
+    return request_for(bench.order, bench.token)
+
+
+def request_for(order: Order, token: str) -> BenchRequest:
+    """The same for an order that is in no table."""
+    protocol = Protocol()
     if order.rounds:
         protocol = replace(protocol, rounds=order.rounds, most_rounds=order.rounds)
     return BenchRequest(
@@ -39,13 +44,18 @@ def request_of(bench: BenchState) -> BenchRequest:
         targets=order.targets,
         patch=order.patch or None,
         protocol=protocol,
-        identifier=bench.token,
+        identifier=token,
         paths=order.paths,
     )
 
 
 def accepted(bench: BenchState, text: str | bytes) -> str:
     """The report to keep, as JSON, with verdicts of our own; a ResultError says what is wrong."""
+    return checked(request_of(bench), text).to_json()
+
+
+def checked(asked: BenchRequest, text: str | bytes) -> BenchReport:
+    """The answer to this request, with verdicts of our own; a ResultError says what is wrong."""
     if len(text) > LARGEST_RESULT:
         raise ResultError(
             f"the result is larger than {LARGEST_RESULT >> 20} MiB; name fewer benchmarks: "
@@ -55,7 +65,7 @@ def accepted(bench: BenchState, text: str | bytes) -> str:
         run = BenchReport.from_json(text).run
     except FormatError as problem:
         raise ResultError(f"the result is malformed ({problem})") from None
-    asked, said = request_of(bench), run.request
+    said = run.request
     # Where and how it ran is for the machine to choose, and shown; what was measured is not.
     chosen = replace(
         asked, backend=said.backend, sandbox=said.sandbox, gpu=said.gpu, limits=said.limits
@@ -64,7 +74,7 @@ def accepted(bench: BenchState, text: str | bytes) -> str:
         raise ResultError(f"the result answers another question ({_difference(said, chosen)})")
     if run.environment.sandbox == "none" and run.benchmarks:
         raise ResultError("the benchmarks ran without a sandbox, whose results are not taken")
-    return report(run).to_json()
+    return report(run)
 
 
 def _difference(said: BenchRequest, asked: BenchRequest) -> str:
