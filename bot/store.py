@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +107,13 @@ class Store:
         wanted = select(JobRow.state).where(JobRow.id == job)
         with self.read() as connection:
             return connection.execute(wanted).scalar() in (State.QUEUED, State.RUNNING)
+
+    def queued(self, jobs: Iterable[int]) -> frozenset[int]:
+        """Those of the jobs that wait to be done."""
+        wanted = select(JobRow.id).where(JobRow.id.in_(tuple(jobs)))
+        with self.read() as connection:
+            rows = connection.execute(wanted.where(JobRow.state == State.QUEUED))
+            return frozenset(rows.scalars())
 
     def renew(self, job: Job) -> bool:
         """Whether the job is still the caller's, for another lease."""
