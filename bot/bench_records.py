@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import and_, func, or_, select
 
-from bot.bench_work import ACTIVE, BenchState, Order, Progress, RunnerState, Stage, Way
+from bot.bench_work import ACTIVE, HELD, BenchState, Order, Progress, RunnerState, Stage, Way
 from bot.store import Store
 from bot.tables import BenchFileRow, BenchRow, RunnerRow
 
@@ -36,6 +36,22 @@ class BenchRecords:
         if found is None:
             raise KeyError(bench)
         return found
+
+    def held(self, bench: int, lease: str) -> BenchState | None:
+        """The benchmark, if the machine with this lease has it."""
+        mine = and_(BenchRow.id == bench, BenchRow.lease == lease, BenchRow.lease != "")
+        return self.one(and_(mine, BenchRow.stage.in_(HELD)))
+
+    def delivered(self, bench: int, lease: str) -> bool:
+        """Whether the report of the machine with this lease was taken."""
+        mine = and_(BenchRow.id == bench, BenchRow.lease == lease, BenchRow.lease != "")
+        return self.one(and_(mine, BenchRow.stage == Stage.DONE)) is not None
+
+    def counts(self) -> dict[Stage, int]:
+        """How many benchmarks are in each stage."""
+        wanted = select(BenchRow.stage, func.count()).group_by(BenchRow.stage)
+        with self.store.read() as connection:
+            return {Stage(stage): number for stage, number in connection.execute(wanted)}
 
     def by_token(self, token: str) -> BenchState | None:
         """The benchmark with this unguessable name."""

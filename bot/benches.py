@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from bot.bench_records import BenchRecords
@@ -163,6 +163,8 @@ class Benches(BenchRecords):
             ).rowcount
             if not changed:
                 return None
+            # What a machine that went away had sent belongs to no result.
+            connection.execute(delete(BenchFileRow).where(BenchFileRow.bench == bench))
             self._say(connection, bench)
         return Leased(self.get(bench), lease, seconds)
 
@@ -191,9 +193,9 @@ class Benches(BenchRecords):
         self, bench: int, lease: str, report: str, files: Mapping[str, bytes] | None = None
     ) -> bool:
         """Whether the validated report (JSON) was taken, with the files that belong to it."""
-        done = {
+        done = {  # the lease stays: whoever had it may not have heard that it was taken
             "stage": Stage.DONE.value, "report": report, "finished": time.time(), "problem": "",
-            "lease": "", "lease_until": 0.0,
+            "lease_until": 0.0,
         }  # fmt: skip
         mine = and_(BenchRow.id == bench, BenchRow.lease == lease, BenchRow.stage.in_(HELD))
         with self.store.engine.begin() as connection:
@@ -206,6 +208,16 @@ class Benches(BenchRecords):
                 )
             self._say(connection, bench)
         return True
+
+    def extend(self) -> None:
+        """Give every machine another lease: nobody could take their beats for a while."""
+        until = time.time() + LEASE_SECONDS
+        with self.store.engine.begin() as connection:
+            connection.execute(
+                update(BenchRow)
+                .where(BenchRow.stage.in_(HELD), BenchRow.lease_until < until)
+                .values(lease_until=until)
+            )
 
     def give_up(self, bench: int, lease: str, problem: str) -> bool:
         """Whether the machine that holds it could end it for this reason."""

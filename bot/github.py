@@ -64,7 +64,17 @@ class Access:
         return self.api_version or (NEWEST if hosted else OLDER)
 
 
-def connect(access: Access, installation: int = 0, token: str = "", repository: str = "") -> Client:
+# Enough to fetch a pull request's commits, and good for nothing else.
+READING: Any = {"contents": "read", "metadata": "read", "pull_requests": "read"}
+
+
+def connect(
+    access: Access,
+    installation: int = 0,
+    token: str = "",
+    repository: str = "",
+    permissions: Any = PERMISSIONS,
+) -> Client:
     """A client for one repository (`owner/name`), as an installation of the App or by a token."""
     if token:
         sender = Connection(access, TokenAuthStrategy(token))
@@ -76,7 +86,7 @@ def connect(access: Access, installation: int = 0, token: str = "", repository: 
             access.private_key,
             installation,
             repositories=[name] if name else UNSET,
-            permissions=PERMISSIONS,
+            permissions=permissions,
         )
         sender = Connection(access, narrowed)
         who = f"installation:{installation}"

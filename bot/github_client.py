@@ -13,7 +13,7 @@ from bot.github_calls import Calls
 from bot.github_checks import Checks
 from bot.github_errors import SupersededError
 from bot.github_files import Files
-from bot.github_git import GitFetch
+from bot.github_git import GitFetch, Origin, git_environment
 from bot.github_posts import Posts
 from bot.github_said import Said
 from bot.github_shapes import PullRequest
@@ -25,6 +25,7 @@ class Client:
 
     def __init__(self, calls: Calls, token: Callable[[], str], app_id: int = 0) -> None:
         self._calls = calls
+        self._token = token
         self._files = Files(calls, GitFetch(calls, token))
         self._said = Said(calls, app_id)
         self._posts = Posts(calls, self._said)
@@ -51,10 +52,21 @@ class Client:
             clone_url=base.repo.clone_url if base.repo else "",
         )
 
+    def origin(self, ref: PullRef) -> Origin:
+        """Where git fetches the pull request's repository from."""
+        url = self.pull(ref).clone_url
+        return Origin(url, git_environment(url, self._token()))
+
     def changed_files(self, ref: PullRef) -> tuple[ChangedFile, ...]:
         """What the pull request changes at `ref.head_sha`."""
         pull = self._current(ref)
         return self._files.changed(replace(pull, ref=ref))
+
+    def compared(self, ref: PullRef, clone_url: str = "") -> tuple[ChangedFile, ...]:
+        """What `ref.head_sha` changes since it left `ref.base_sha`, without a pull request."""
+        return self._files.changed(
+            Pull(ref, "", "", True, False, (), "", "", files=1, clone_url=clone_url)
+        )
 
     def _current(self, ref: PullRef) -> Pull:
         """The pull request, if it still is open and at this head."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,6 +29,14 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where git fetches a repository from, and what its environment must be for that."""
+
+    url: str
+    environment: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class GitFetch:
     """Fetches what the API would not give."""
 
@@ -42,35 +50,38 @@ class GitFetch:
         answer = self.calls.get(f"repos/{ref.full_name}/compare/{basehead}", per_page="1")
         start = answer.read(Comparison).merge_base_commit.sha
         with tempfile.TemporaryDirectory(prefix="hostside-") as directory:
-            checkout = Checkout(Path(directory), bare=True, environment=self._environment(pull))
+            told = git_environment(pull.clone_url, self.token())
+            checkout = Checkout(Path(directory), bare=True, environment=told)
             return _read(checkout, pull.clone_url, start, ref.head_sha)
 
-    def _environment(self, pull: Pull) -> tuple[tuple[str, str], ...]:
-        # By environment: other users of the machine can read a command line.
-        secret = base64.b64encode(f"x-access-token:{self.token()}".encode()).decode()
-        url = urlsplit(pull.clone_url)
-        header = (
-            f"http.{url.scheme}://{url.netloc}/.extraHeader",
-            f"Authorization: Basic {secret}",
-        )
-        settings = [*_SETTINGS, header]
-        numbered = [
-            pair
-            for number, (name, value) in enumerate(settings)
-            for pair in ((f"GIT_CONFIG_KEY_{number}", name), (f"GIT_CONFIG_VALUE_{number}", value))
-        ]
-        return (
-            *numbered,
-            ("GIT_CONFIG_COUNT", str(len(settings))),
-            ("GIT_CONFIG_GLOBAL", "/dev/null"),
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("GIT_ALLOW_PROTOCOL", "https:http"),
-        )
+
+def git_environment(url: str, token: str) -> tuple[tuple[str, str], ...]:
+    """What git must be told to fetch from this address, and from nowhere else."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UsageError(f"GitHub names no address to fetch from ({url!r})")
+    # By environment: other users of the machine can read a command line.
+    secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    parts = urlsplit(url)
+    header = (
+        f"http.{parts.scheme}://{parts.netloc}/.extraHeader",
+        f"Authorization: Basic {secret}",
+    )
+    settings = [*_SETTINGS, header]
+    numbered = [
+        pair
+        for number, (name, value) in enumerate(settings)
+        for pair in ((f"GIT_CONFIG_KEY_{number}", name), (f"GIT_CONFIG_VALUE_{number}", value))
+    ]
+    return (
+        *numbered,
+        ("GIT_CONFIG_COUNT", str(len(settings))),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_ALLOW_PROTOCOL", "https:http"),
+    )
 
 
 def _read(checkout: Checkout, url: str, start: str, head: str) -> tuple[ChangedFile, ...]:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise UsageError(f"GitHub names no address to fetch from ({url!r})")
     checkout.run("init", "--quiet", "--bare")
     checkout.run("remote", "add", "origin", url)
     checkout.run("config", "remote.origin.promisor", "true")

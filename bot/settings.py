@@ -19,7 +19,8 @@ from bot.errors import ConfigError
 PREFIX = "HOSTSIDE_"
 DOTENV = ".env"
 # Read elsewhere, so not mistakes here.
-_ELSEWHERE = frozenset({"DEBUG", "DOCS_URL"})
+_ELSEWHERE = frozenset({"DEBUG", "DOCS_URL", "SANDBOX", "SANDBOX_IMAGE", "SERVER_URL"})
+SHORTEST_TOKEN = 20
 _DATABASES = ("sqlite", "postgresql")
 _BROKERS = ("filesystem", "redis", "rediss", "amqp", "amqps")
 
@@ -40,6 +41,11 @@ class Settings(BaseSettings):
     data_dir: Path = Path("hostside-data")
     broker_url: str = ""  # empty: a folder of data_dir
     database_url: str = ""  # empty: a file of data_dir
+    runner_token: SecretStr = SecretStr("")  # empty: no `hostside gpu-runner` can sign in
+    runner_token_previous: SecretStr = SecretStr("")  # still accepted while a new one spreads
+    bench_source_mib: int = Field(default=512, ge=1)  # of a repository's two commits, packed
+    bench_per_repository: int = Field(default=50, ge=0)  # in 24 hours; 0: no limit
+    bench_per_person: int = Field(default=20, ge=0)  # the same, in one repository
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     workers: int = Field(default=0, ge=0, le=64)  # 0: one for each core
@@ -84,6 +90,15 @@ class Settings(BaseSettings):
             raise ValueError("should start with redis://, amqp:// or filesystem://")
         return value
 
+    @field_validator("runner_token", "runner_token_previous")
+    @classmethod
+    def _guessable(cls, value: SecretStr) -> SecretStr:
+        if value.get_secret_value() and len(value.get_secret_value()) < SHORTEST_TOKEN:
+            raise ValueError(
+                f"should be {SHORTEST_TOKEN} characters or more; `openssl rand -hex 32`"
+            )
+        return value
+
     @field_validator("log_level")
     @classmethod
     def _level(cls, value: str) -> str:
@@ -111,6 +126,12 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[bytes, ...]:
         """The webhook secrets that count, the newest first."""
         both = (self.webhook_secret, self.webhook_secret_previous)
+        return tuple(s.get_secret_value().encode() for s in both if s.get_secret_value())
+
+    @property
+    def runner_tokens(self) -> tuple[bytes, ...]:
+        """What a machine that measures may sign in with; empty: there are none."""
+        both = (self.runner_token, self.runner_token_previous)
         return tuple(s.get_secret_value().encode() for s in both if s.get_secret_value())
 
     @property
