@@ -11,7 +11,8 @@ import pytest
 from bench_project import BENCH, GLUE, Project, needs_bubblewrap, started
 
 from bot.cli import main
-from bot.reports.bench import duration, markdown, text
+from bot.reports.bench import markdown, text
+from bot.reports.bench_rows import duration
 from gpu_runner.models import BenchmarkRun, BenchReport, BenchRequest, BenchRun
 from gpu_runner.records import (
     Backend,
@@ -106,9 +107,13 @@ def test_overlap_is_shown_with_what_is_possible() -> None:
 
 
 def test_names_from_the_project_cannot_write_markdown() -> None:
-    said = markdown(made("gpu_bench/x.py::b[v=<img src=x>|`@team` **loud**]", 1.0))
+    report = made("gpu_bench/x.py::b[v=<img src=x>|`@team` **loud**]", 1.0)
+    (benchmark,) = report.run.benchmarks
+    others = tuple(replace(benchmark, name=f"other {number}") for number in range(5))
+    said = markdown(drawn(replace(report.run, benchmarks=(*others, benchmark))))
     assert "<img" not in said.replace("`<img", "").replace("v=<img", "")
-    row = next(line for line in said.splitlines() if line.startswith("| `"))
+    assert "@team" not in said.replace("`@team`", "")
+    row = next(line for line in said.splitlines() if line.startswith("| `` gpu") or "x.py" in line)
     assert row.replace("\\|", "").count("|") == 7
 
 

@@ -39,6 +39,7 @@ def summary(review: Review) -> dict[str, object]:
         "files": _counts(["analysed", "skipped", "failed"], [f.status for f in review.files]),
         "suggestions": len(one_click),
         "suppressed": len(review.silenced),
+        "baseline": {"left_out": len(review.left_out), "stale": len(review.stale)},
     }
 
 

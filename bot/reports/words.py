@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analyzers.finding import Confidence, Severity
+from bot.examine import NOTEBOOK
 from bot.review import Conclusion, FileReport, Review
 
 
@@ -20,20 +21,34 @@ def ended(sentence: str) -> str:
 
 def unjudged(review: Review) -> tuple[FileReport, ...]:
     """The files that may hold findings nobody saw."""
-    return tuple(file for file in review.files if file.unjudged)
+    return review.unjudged
 
 
 def counted_files(review: Review) -> str:
     """What was read, and what was not."""
     states = Counter(file.status for file in review.files)
     missed = len(unjudged(review))
-    harmless = states["skipped"] + states["failed"] - missed
+    notebooks = sum(file.reason == NOTEBOOK for file in review.files)
+    harmless = states["skipped"] + states["failed"] - missed - notebooks
     parts = [f"{plural(states['analysed'], 'file')} analysed"]
     if harmless:
         parts.append(f"{plural(harmless, 'file')} without GPU code to judge")
+    if notebooks:
+        parts.append(f"{plural(notebooks, 'notebook')} not analysed")
     if missed:
         parts.append(f"{plural(missed, 'file')} not judged")
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(parts)}.{_stale(review)}"
+
+
+def _stale(review: Review) -> str:
+    if not review.stale:
+        return ""
+    one = len(review.stale) == 1
+    entries = "1 entry" if one else f"{len(review.stale):,} entries"
+    return (
+        f" {entries} of the baseline {'is' if one else 'are'} stale: "
+        f"`hostside baseline --update` drops {'it' if one else 'them'}."
+    )
 
 
 def closing(review: Review, hint: str = "") -> str:
@@ -42,6 +57,7 @@ def closing(review: Review, hint: str = "") -> str:
     possible = len(review.comments) - len(sure)
     more = f" {plural(possible, 'possible finding')} more{hint}." if possible else ""
     silenced = f" {len(review.silenced):,} silenced in the code." if review.silenced else ""
+    silenced += f" {len(review.left_out):,} left out by the baseline." if review.left_out else ""
     if not sure:
         neutral = review.conclusion is Conclusion.NEUTRAL
         return (
