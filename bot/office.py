@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _MOST_CLIENTS = 32
 
 
-def open_store(settings: Settings) -> Store:
+def open_store(settings: Settings, durable: bool = True) -> Store:
     """The job table of these settings."""
     if not settings.database_url:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     terms = Terms(settings.lease_seconds, settings.max_attempts, settings.retry_seconds)
-    return Store(settings.database, terms)
+    return Store(settings.database, terms, durable)
 
 
 def access(settings: Settings, store: Store) -> Access:
@@ -80,5 +80,7 @@ class Worker:
     def _opened(self) -> Office:
         from bot.tasks import bell
 
-        store = open_store(self._settings)
+        # Whatever a power cut takes from a worker is done again, so it need not wait for the disk,
+        # nor keep waiting for it the process that answers GitHub.
+        store = open_store(self._settings, durable=False)
         return Office(store, Clients(access(self._settings, store)), bell(self._settings))

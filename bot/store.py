@@ -35,8 +35,8 @@ class Terms:
 class Store:
     """One database, opened once in each process."""
 
-    def __init__(self, url: str, terms: Terms | None = None) -> None:
-        self.engine: Engine = open_engine(url)
+    def __init__(self, url: str, terms: Terms | None = None, durable: bool = True) -> None:
+        self.engine: Engine = open_engine(url, durable)
         self.terms = terms or Terms()
         self._reading = self.engine.execution_options(**{READING: True})
         self._arrivals = Arrivals(self.insert)

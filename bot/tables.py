@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import BigInteger, Engine, Index, LargeBinary, Text, create_engine, event, text
@@ -181,11 +182,15 @@ class TurnRow(Base):
     turn: Mapped[str]
 
 
-def open_engine(url: str) -> Engine:
-    """A connection pool for the database, with its tables made where they are missing."""
+def open_engine(url: str, durable: bool = True) -> Engine:
+    """A connection pool for the database, with its tables made where they are missing.
+
+    Not `durable`: after a power cut SQLite may be as it was a moment ago. What was stored durably
+    by anybody is there all the same, and nothing is there without all that came before it.
+    """
     if url.startswith("sqlite"):
         engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
-        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "connect", partial(_set_up_sqlite, durable))
         event.listen(engine, "begin", _begin_sqlite)
     else:
         engine = create_engine(url, pool_pre_ping=True)
@@ -196,12 +201,11 @@ def open_engine(url: str) -> Engine:
 READING = "hostside_reading"
 
 
-def _set_up_sqlite(connection: Any, _: Any) -> None:
+def _set_up_sqlite(durable: bool, connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
-    # FULL, so that a delivery answered with 202 outlives a power cut too.
-    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     cursor.execute("PRAGMA busy_timeout = 30000")
     cursor.close()
 

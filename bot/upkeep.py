@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from bot.arrivals import RING_PATIENCE, fresh
 from bot.store import Store
@@ -14,13 +14,26 @@ from bot.work import Bell, Parked, State
 
 CRASHED = "its worker died or hung"
 _MOST_BELLS = 200
+_JOBS = JobRow.metadata.tables[JobRow.__tablename__]
+_RUNG = (
+    update(_JOBS)
+    .where(_JOBS.c.id == bindparam("this"))
+    .values(ring_at=bindparam("later"), rings=_JOBS.c.rings + 1)
+)
 
 
 def due(store: Store) -> tuple[Bell, ...]:
     """Take back expired leases, park the hopeless; the bells that are to be rung now."""
     now = time.time()
+    expired = and_(JobRow.state == State.RUNNING, JobRow.lease_until < now)
+    overdue = and_(JobRow.state == State.QUEUED, JobRow.ring_at <= now)
+    with store.read() as connection:  # nearly always, and no writer waits for it
+        if (
+            connection.execute(select(JobRow.id).where(or_(expired, overdue)).limit(1)).first()
+            is None
+        ):
+            return ()
     with store.engine.begin() as connection:
-        expired = and_(JobRow.state == State.RUNNING, JobRow.lease_until < now)
         often = JobRow.attempts >= store.terms.max_attempts
         lost = {"lease": "", "lease_until": 0.0}
         gone = f"{CRASHED} {store.terms.max_attempts} times"
@@ -32,17 +45,14 @@ def due(store: Store) -> tuple[Bell, ...]:
         connection.execute(
             update(JobRow).where(expired).values(state=State.QUEUED, ring_at=now, **lost)
         )
-        wanted = (
-            select(JobRow.id, JobRow.queue, JobRow.rings)
-            .where(JobRow.state == State.QUEUED, JobRow.ring_at <= now)
-            .order_by(JobRow.ring_at)
-            .limit(_MOST_BELLS)
-        )
-        rows = connection.execute(wanted).all()
-        for job, _, rings in rows:
-            later = now + RING_PATIENCE * 2 ** min(rings + 1, 5)
-            again = update(JobRow).where(JobRow.id == job)
-            connection.execute(again.values(ring_at=later, rings=rings + 1))
+        wanted = select(JobRow.id, JobRow.queue, JobRow.rings).where(overdue)
+        rows = connection.execute(wanted.order_by(JobRow.ring_at).limit(_MOST_BELLS)).all()
+        again = [
+            {"this": job, "later": now + RING_PATIENCE * 2 ** min(rings + 1, 5)}
+            for job, _, rings in rows
+        ]
+        if again:
+            connection.execute(_RUNG, again)
     return tuple(Bell(job, queue) for job, queue, _ in rows)
 
 
