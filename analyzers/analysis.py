@@ -26,6 +26,10 @@ class AnalysisConfig:
     hot_functions: tuple[str, ...] = ()
     device_helpers: tuple[str, ...] = ()
 
+    def runs(self, code: str) -> bool:
+        """Whether the rule with this code is applied, where `select` and `ignore` hold codes."""
+        return (not self.select or code in self.select) and code not in self.ignore
+
 
 @dataclass(frozen=True)
 class Suppressed:

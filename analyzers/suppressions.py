@@ -141,7 +141,7 @@ def find_suppressions(source: Source) -> tuple[Suppression, ...]:
     meant = [comment for comment in found if _WORDS.search(comment.text)]
     if not meant:
         return ()
-    statements = _statements(source.tree)
+    statements = statements_of(source.tree)
     head = _end_of_head(source.tree)
     return tuple(
         suppression for comment in meant for suppression in _read(source, comment, statements, head)
@@ -214,7 +214,7 @@ def _reach(
     return frozenset({line}), (first, last)
 
 
-def _statements(tree: ast.Module) -> dict[int, Lines]:
+def statements_of(tree: ast.Module) -> dict[int, Lines]:
     """For each line the first and last line of its statement; of a compound one, of its head."""
     found: dict[int, Lines] = {}
     stack: list[ast.AST] = [tree]

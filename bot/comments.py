@@ -32,6 +32,7 @@ class ReviewComment:
     finding: Finding
     excerpt: Excerpt
     suggestion: Suggestion | None
+    fail_on: str = ""  # where the settings nearest to its file differ from the repository's
 
     @property
     def body(self) -> str:

@@ -2,14 +2,14 @@
 
 For a review it is read from the base commit, so that a change cannot switch its reviewer off.
 The reading of the file itself, with its checks, is in `config_file.py`, imported only when there
-is one.
+is one; the settings of folders below the top are in `config_nearest.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -49,17 +49,44 @@ class RepoConfig:
     skip_branches: tuple[str, ...] = ()
     check_run: bool = True
     bench_paths: tuple[str, ...] = ()  # benchmark files beside those of gpu_bench folders
+    bench_way: Literal["runner", "workflow"] = "runner"
+    bench_workflow: str = "gpu-bench.yml"  # that is dispatched where the way is "workflow"
+    bench_gpus: tuple[str, ...] = ()  # labels that `gpu=` may name; empty: any
     bench_sandbox: Literal["auto", "bubblewrap", "container", "none"] = "auto"
+    baseline: str = ""  # the file of findings that are left out, from the top of the repository
     source: str = field(default="", compare=False)  # the file it came from
+    nested: tuple[tuple[str, RepoConfig], ...] = ()  # folder -> its own settings, deepest first
+
+    def nearest(self, path: str) -> tuple[RepoConfig, str]:
+        """The settings that count for this file, and its path from where they stand."""
+        for folder, config in self.nested:
+            if path.startswith(f"{folder}/"):
+                return config, path[len(folder) + 1 :]
+        return self, path
+
+    def with_everywhere(self, change: Callable[[RepoConfig], RepoConfig]) -> RepoConfig:
+        """The same after a change of these settings and of those below."""
+        below = tuple((folder, change(config)) for folder, config in self.nested)
+        return replace(change(self), nested=below)
+
+    def ignoring(self, codes: frozenset[str]) -> RepoConfig:
+        """The same without these rules, wherever a file lies."""
+        return self.with_everywhere(lambda config: replace(config, ignore=config.ignore | codes))
 
     def wants(self, path: str) -> bool:
-        """Whether the path filters let this file through."""
-        if self.include and not any(matches(glob, path) for glob in self.include):
+        """Whether the path filters let this file through; what the top excludes stays out."""
+        if any(matches(glob, path) for glob in self.exclude):
             return False
-        return not any(matches(glob, path) for glob in self.exclude)
+        config, inside = self.nearest(path)
+        if config is not self:
+            return config.wants(inside)
+        return not self.include or any(matches(glob, path) for glob in self.include)
 
     def for_file(self, path: str) -> AnalysisConfig:
         """What the analysis of one file needs to know."""
+        config, inside = self.nearest(path)
+        if config is not self:
+            return config.for_file(inside)
         ignore = self.ignore.union(
             *(codes for glob, codes in self.per_path_ignores if matches(glob, path))
         )
@@ -78,7 +105,7 @@ Reader = Callable[[str], str | None]  # path within the repository -> text, None
 def load(read: Reader) -> RepoConfig:
     """The settings of the repository whose files `read` gives."""
     own, project = read(OWN_FILE), read(PYPROJECT)
-    in_project = project if project is not None and _mentions_us(project) else None
+    in_project = project if project is not None and mentions_us(project) else None
     if own is None and in_project is None:
         return RepoConfig()
     from bot.config_file import parse
@@ -107,17 +134,19 @@ def reader_of(directory: Path) -> Reader:
 
 
 def find_root(start: Path) -> Path:
-    """The nearest directory upward that is a repository or holds a configuration."""
+    """The repository that holds `start`; outside of one the nearest directory with settings."""
     for directory in (start, *start.parents):
         if (directory / ".git").exists() or (directory / OWN_FILE).is_file():
             return directory
+    for directory in (start, *start.parents):
         project = directory / PYPROJECT
-        if project.is_file() and _mentions_us(_text(project)):
+        if project.is_file() and mentions_us(_text(project)):
             return directory
     return start
 
 
-def _mentions_us(text: str) -> bool:
+def mentions_us(text: str) -> bool:
+    """Whether this pyproject.toml may hold settings of ours."""
     # Cheaper than reading TOML, and right in every project that does not name Hostside at all.
     return "hostside" in text and _TOOL.search(text) is not None
 

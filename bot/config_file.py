@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +21,18 @@ class BenchTable(BaseModel):
 
     paths: list[str] = Field(
         default=[], description="Benchmark files besides `gpu_bench/`: files, folders, patterns."
+    )
+    way: Literal["runner", "workflow"] = Field(
+        default="runner",
+        description="How `/gpu-bench` reaches a GPU: `hostside gpu-runner` or a workflow.",
+    )
+    workflow: str = Field(
+        default="gpu-bench.yml",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.ya?ml$",
+        description="The file of .github/workflows that `/gpu-bench` starts, if way is workflow.",
+    )
+    gpus: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]] = Field(
+        default=[], description="The labels that `/gpu-bench gpu=` may name; any if empty."
     )
     sandbox: Literal["auto", "bubblewrap", "container", "none"] = Field(
         default="auto",
@@ -83,6 +95,10 @@ class HostsideTable(BaseModel):
         default=[], description="Leave pull requests alone from or into one of these branches."
     )
     check_run: bool = Field(default=True, description="Show a check beside each reviewed commit.")
+    baseline: str = Field(
+        default="",
+        description="A file of findings to leave out, written by `hostside baseline`.",
+    )
     bench: BenchTable = Field(default=BenchTable(), description="What `hostside bench` runs.")
 
 
@@ -104,6 +120,29 @@ def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
         return _settings(checked, name)
     except UsageError as problem:
         raise ConfigError(str(problem)) from None
+
+
+# What concerns a pull request or a repository as a whole, and so has no meaning for one folder.
+_OF_THE_WHOLE = (
+    "max-comments", "review-drafts", "skip-labels", "skip-titles", "skip-authors",
+    "skip-branches", "check-run", "baseline", "bench",
+)  # fmt: skip
+
+
+def parse_nested(name: str, text: str) -> RepoConfig | None:
+    """The settings of a folder below the top; None when its pyproject.toml has none for us."""
+    table = ("tool", "hostside")
+    config = parse(name, text, table)
+    if config is None:
+        return None
+    given = tomllib.loads(text)["tool"]["hostside"]
+    for key in _OF_THE_WHOLE:
+        if key in given:
+            raise ConfigError(
+                f"{name}:{line_of(text, [*table, key])}: {key} is for the whole repository; "
+                "set it at the top"
+            )
+    return config
 
 
 def _settings(table: HostsideTable, name: str) -> RepoConfig:
@@ -130,7 +169,11 @@ def _settings(table: HostsideTable, name: str) -> RepoConfig:
         skip_authors=tuple(table.skip_authors),
         skip_branches=tuple(table.skip_branches),
         check_run=table.check_run,
+        baseline=table.baseline,
         bench_paths=tuple(table.bench.paths),
+        bench_way=table.bench.way,
+        bench_workflow=table.bench.workflow,
+        bench_gpus=tuple(table.bench.gpus),
         bench_sandbox=table.bench.sandbox,
         source=name,
     )

@@ -5,7 +5,6 @@ Everything here may run in a child process (`bot/pool.py`): values in, values ou
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from analyzers.analysis import Analysis, AnalysisConfig
 from analyzers.finding import Confidence, Finding, Safety
 from bot.diff import Hunk
+from bot.fingerprints import marked
 from bot.lines import decode, split_lines
 from bot.novelty import Flagged, flag, news
 from bot.pool import Task, run, run_here
@@ -66,6 +66,8 @@ class Item:
     key: tuple[str, str]
     excerpt: Excerpt
     suggestion: Suggestion | None = None
+    ordinal: int = 1  # which of its key in the file
+    rank: int = 1  # the same, with all that is not new counted first
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,21 @@ class Examined:
     items: tuple[Item, ...] = ()
     silenced: tuple[Silenced, ...] = ()
     gone: tuple[tuple[str, str], ...] = ()  # findings that only the base has
+    marks: frozenset[str] = frozenset()  # fingerprints of all findings, new or not
+    name: str = ""  # the path within the repository, where `path` is another
 
 
 UNDECIDED = "undecided"
 NO_GPU = "No GPU library is named."
+NOTEBOOK = "A notebook: only Python files are analysed (`jupyter nbconvert --to script` makes one)."
+STUB = "A stub file: nothing in it runs."
 Runner = Callable[[Task[Job, Examined], Sequence[Job]], Iterator[tuple[int, Examined]]]
 
 
 def examine_all(jobs: Sequence[Job], runner: Runner = run_here) -> list[Examined]:
     """What became of each file, in the order of the jobs."""
     done = dict(runner(EXAMINE, jobs))
-    return [done[number] for number in range(len(jobs))]
+    return [replace(done[number], name=job.name) for number, job in enumerate(jobs)]
 
 
 def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tuple[int, Examined]]:
@@ -126,12 +132,19 @@ def sift(job: Job) -> Examined:
     """What can be said of the file without analysing it."""
     from analyzers.prefilter import mentions_gpu
 
+    if other := no_program(job.path):
+        return Examined(job.path, "skipped", other)
     data = job.text if job.text is not None else read(job.source)
     if isinstance(data, str):
         return failed(job, data)
     if mentions_gpu(data) or (job.base and mentions_gpu(job.base)):
         return Examined(job.path, UNDECIDED)
     return Examined(job.path, "skipped", NO_GPU)
+
+
+def no_program(path: str) -> str:
+    """Why a file of this name is not analysed though it may hold Python; mostly empty."""
+    return NOTEBOOK if path.endswith(".ipynb") else STUB if path.endswith(".pyi") else ""
 
 
 def failed(job: Job, reason: str) -> Examined:
@@ -161,7 +174,8 @@ def examine(job: Job) -> Examined:
         change = news(flagged, _flagged_at_base(job), job.hunks)
         new, gone = change.new, change.gone
     items = _with_suggestions(job, text, _items(job, flagged, new, lines), analysis.findings)
-    return Examined(job.path, status, analysis.reason, items, silenced, gone)
+    marks = frozenset(mark for mark, _ in marked(job.name, flagged))
+    return Examined(job.path, status, analysis.reason, items, silenced, gone, marks)
 
 
 EXAMINE: Task[Job, Examined] = Task(examine, failed)
@@ -182,13 +196,6 @@ def read(source: str) -> bytes | str:
         return f"The file cannot be read: {problem.strerror or problem}."
 
 
-def fingerprint(path: str, key: tuple[str, str], ordinal: int) -> str:
-    """What identifies a finding across pushes: rule, path, the line's text, which of its kind."""
-    rule, text = key
-    parts = "\0".join((rule, path, text, str(ordinal)))
-    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 def _silenced(analysis: Analysis) -> tuple[Silenced, ...]:
     return tuple(Silenced(s.finding, s.reason, s.line) for s in analysis.suppressed)
 
@@ -206,14 +213,16 @@ def _items(
     job: Job, flagged: Sequence[Flagged], new: Iterable[Flagged], lines: Sequence[str]
 ) -> tuple[Item, ...]:
     wanted = {id(found) for found in new}
-    seen: Counter[tuple[str, str]] = Counter()
+    rank = Counter(found.key for found in flagged if id(found) not in wanted)
     items: list[Item] = []
-    for found in flagged:  # all of them, so that an ordinal does not depend on the diff
-        seen[found.key] += 1
+    # All of them are marked, so that an ordinal does not depend on the diff.
+    for found, (mark, ordinal) in zip(flagged, marked(job.name, flagged), strict=True):
         if id(found) in wanted:
-            mark = fingerprint(job.name, found.key, seen[found.key])
+            rank[found.key] += 1
             excerpt = _excerpt(found.finding, lines, job.hunks or ())
-            items.append(Item(found.finding, mark, found.key, excerpt))
+            items.append(
+                Item(found.finding, mark, found.key, excerpt, None, ordinal, rank[found.key])
+            )
     return tuple(items)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.config import RepoConfig
 from bot.errors import UsageError
 from bot.review import PYTHON
 
@@ -27,18 +26,22 @@ class Found:
     source: str
     inside: str  # path within the configured directory, or within the tree that was named
     named: bool = False  # on the command line
+    outside: bool = False  # of the configured directory
 
 
-def find(paths: Sequence[str], config: RepoConfig, root: Path) -> tuple[Found, ...]:
-    """The Python files at and below the paths, each once, in the order of their names."""
+def find(paths: Sequence[str], root: Path) -> tuple[Found, ...]:
+    """The Python files at and below the paths, each once, in the order of their names.
+
+    Notebooks are among them, so that it can be said that they are not analysed.
+    """
     found: dict[str, Found] = {}
     for path in paths:
-        for file in _below(path, config, root):
+        for file in _below(path, root):
             found.setdefault(os.path.realpath(file.source), file)
     return tuple(sorted(found.values(), key=lambda file: file.shown))
 
 
-def _below(path: str, config: RepoConfig, root: Path) -> Iterator[Found]:
+def _below(path: str, root: Path) -> Iterator[Found]:
     try:
         mode = os.stat(path).st_mode
     except OSError as problem:
@@ -49,16 +52,15 @@ def _below(path: str, config: RepoConfig, root: Path) -> Iterator[Found]:
         yield _found(path, root, os.path.dirname(path), named=True)
         return
     for directory, subdirectories, names in os.walk(path, onerror=_refuse(path)):
-        subdirectories[:] = sorted(d for d in subdirectories if not _skips(directory, d))
+        subdirectories[:] = sorted(d for d in subdirectories if not skips(directory, d))
         for name in sorted(names):
             file = os.path.join(directory, name)
-            if name.endswith(PYTHON) and os.path.isfile(file):
-                candidate = _found(file, root, path)
-                if config.wants(candidate.inside):
-                    yield candidate
+            if name.endswith((*PYTHON, ".ipynb")) and os.path.isfile(file):
+                yield _found(file, root, path)
 
 
-def _skips(directory: str, name: str) -> bool:
+def skips(directory: str, name: str) -> bool:
+    """Whether a folder's files are not looked at unless it is named itself."""
     environment = os.path.join(directory, name, "pyvenv.cfg")
     return name in SKIPPED or name.startswith(".") or os.path.isfile(environment)
 
@@ -84,7 +86,8 @@ def _found(file: str, root: Path, top: str, named: bool = False) -> Found:
     shown = os.path.relpath(whole)
     shown = whole if shown.startswith("..") else shown
     inside = os.path.relpath(whole, root)
-    if inside.startswith(".."):  # outside: what the tree itself is called says nothing of the file
+    outside = inside.startswith("..")
+    if outside:  # what the tree itself is called says nothing of the file
         inside = os.path.relpath(whole, top or ".")
     inside = inside.replace(os.sep, "/")
-    return Found(shown.replace(os.sep, "/"), whole, inside, named)
+    return Found(shown.replace(os.sep, "/"), whole, inside, named, outside)

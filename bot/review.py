@@ -7,10 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from analyzers.finding import Confidence, Severity
+from bot.baseline import NONE, Baseline, Entry
 from bot.comments import ReviewComment, comment
 from bot.config import NEVER, RepoConfig
 from bot.diff import BINARY, SUBMODULE, SYMLINK, Change, ChangedFile, Placement, locate
-from bot.examine import NO_GPU, Examined, Item, Job, Runner, Silenced, examine_all
+from bot.examine import (
+    NO_GPU,
+    NOTEBOOK,
+    STUB,
+    Examined,
+    Item,
+    Job,
+    Runner,
+    Silenced,
+    examine_all,
+    no_program,
+)
+from bot.fingerprints import fingerprint
 from bot.novelty import without_moved
 from bot.pool import run_here
 
@@ -48,25 +61,31 @@ class Review:
     files: tuple[FileReport, ...]
     silenced: tuple[tuple[str, Silenced], ...] = ()
     fail_on: str = Severity.WARNING.value
+    left_out: tuple[str, ...] = ()  # fingerprints of findings that the baseline lists
+    stale: tuple[Entry, ...] = ()  # what it lists and is no more
 
     @property
     def failing(self) -> bool:
         """Whether a sure finding is at or above the failing severity."""
-        if self.fail_on == NEVER:
+        return any(self._fails(c) for c in self.comments)
+
+    def _fails(self, comment: ReviewComment) -> bool:
+        limit = comment.fail_on or self.fail_on
+        if limit == NEVER or comment.finding.confidence is Confidence.POSSIBLE:
             return False
-        limit = Severity(self.fail_on).rank
-        return any(
-            c.finding.severity.rank <= limit and c.finding.confidence is not Confidence.POSSIBLE
-            for c in self.comments
-        )
+        return comment.finding.severity.rank <= Severity(limit).rank
+
+    @property
+    def unjudged(self) -> tuple[FileReport, ...]:
+        """The files that may hold findings nobody saw."""
+        return tuple(file for file in self.files if file.unjudged)
 
     @property
     def conclusion(self) -> Conclusion:
         """The check's outcome; never green when something was not judged."""
         if self.failing:
             return Conclusion.FAILURE
-        unjudged = any(file.unjudged for file in self.files)
-        return Conclusion.NEUTRAL if unjudged else Conclusion.SUCCESS
+        return Conclusion.NEUTRAL if self.unjudged else Conclusion.SUCCESS
 
     def placed(self, placement: Placement) -> tuple[ReviewComment, ...]:
         """The comments with this placement."""
@@ -78,6 +97,7 @@ def build_review(
     config: RepoConfig,
     run: Runner = run_here,
     subject: str = "",
+    baseline: Baseline = NONE,
 ) -> Review:
     """The review of a change; `run` says where the analysis happens."""
     reports: list[FileReport] = []
@@ -92,14 +112,17 @@ def build_review(
     examined = _without_moved(examine_all(jobs, run), files, config, run)
     by_path = {file.path: file for file in wanted}
     place = _placer(by_path)
-    review = assemble(examined, config, place, subject)
+    review = assemble(examined, config, place, subject, baseline)
     ordered = sorted([*reports, *review.files], key=lambda report: report.path)
-    return replace(review, files=tuple(ordered))
+    gone = {f.path for f in files if f.change is Change.DELETED} | {f.old_path for f in files}
+    stale = (*review.stale, *baseline.within(gone))
+    return replace(review, files=tuple(ordered), stale=stale)
 
 
 def _reason_to_skip(file: ChangedFile, config: RepoConfig) -> FileReport | None:
     reasons = {
         file.unread: file.unread in NO_TEXT,
+        no_program(file.path): bool(no_program(file.path)),
         NOT_PYTHON: not file.path.endswith(PYTHON),
         DELETED: file.change is Change.DELETED,
         FILTERED: not config.wants(file.path),
@@ -118,7 +141,7 @@ DELETED = "The file was deleted."
 FILTERED = "The configuration leaves it out."
 NOTHING_ADDED = "No line was added."
 NO_TEXT = (SUBMODULE, SYMLINK, BINARY)
-_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED, *NO_TEXT, NO_GPU)
+_HARMLESS = (NOT_PYTHON, DELETED, FILTERED, NOTHING_ADDED, *NO_TEXT, NO_GPU, NOTEBOOK, STUB)
 
 
 def is_harmless(file: FileReport) -> bool:
@@ -133,11 +156,12 @@ def _job(file: ChangedFile, config: RepoConfig) -> Job:
         text=file.text,
         base=file.base,
         hunks=file.hunks,
-        prove=_worth_proving(config),
+        prove=worth_proving(config.nearest(file.path)[0]),
     )
 
 
-def _worth_proving(config: RepoConfig) -> frozenset[Confidence]:
+def worth_proving(config: RepoConfig) -> frozenset[Confidence]:
+    """How sure a finding must be for its fix to be worth proving."""
     return frozenset(c for c in Confidence if c.rank <= config.confidence.rank)
 
 
@@ -180,15 +204,26 @@ def everywhere(path: str, item: Item) -> Placement:
 
 
 def assemble(
-    examined: Sequence[Examined], config: RepoConfig, place: Place, subject: str
+    examined: Sequence[Examined],
+    config: RepoConfig,
+    place: Place,
+    subject: str,
+    baseline: Baseline = NONE,
 ) -> Review:
     """The review that these examined files give under this configuration."""
-    comments = [
-        comment(result.path, item, _placement(result.path, item, config, place))
-        for result in examined
-        for item in result.items
-        if _reported(item, config)
-    ]
+    comments: list[ReviewComment] = []
+    left_out: list[str] = []
+    for result in examined:
+        settings = config.nearest(result.name)[0]
+        for item in result.items:
+            if not is_reported(item, settings):
+                continue
+            if fingerprint(result.name, item.key, item.rank) in baseline.marks:
+                left_out.append(item.fingerprint)
+                continue
+            made = comment(result.path, item, _placement(result.path, item, settings, place))
+            own = "" if settings is config else settings.fail_on
+            comments.append(replace(made, fail_on=own))
     comments.sort(key=lambda c: (c.path, c.finding.span, c.finding.rule))
     return Review(
         subject=subject,
@@ -196,10 +231,30 @@ def assemble(
         files=tuple(FileReport(r.path, r.status, r.reason) for r in examined),
         silenced=tuple((r.path, silenced) for r in examined for silenced in r.silenced),
         fail_on=config.fail_on,
+        left_out=tuple(left_out),
+        stale=stale(baseline, examined, config),
     )
 
 
-def _reported(item: Item, config: RepoConfig) -> bool:
+def stale(
+    baseline: Baseline, examined: Sequence[Examined], config: RepoConfig
+) -> tuple[Entry, ...]:
+    """What the baseline lists in these files although it is no more."""
+    judged = {
+        result.name: result
+        for result in examined
+        if result.status == "analysed" or result.reason == NO_GPU
+    }
+    return tuple(
+        entry
+        for entry in baseline.within(judged)
+        if entry.fingerprint not in judged[entry.path].marks
+        and config.for_file(entry.path).runs(entry.rule)
+    )
+
+
+def is_reported(item: Item, config: RepoConfig) -> bool:
+    """Whether these settings want to hear of it at all."""
     finding = item.finding
     if finding.rule in config.ignore:
         return False

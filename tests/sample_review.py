@@ -18,7 +18,8 @@ from analyzers.finding import (
 )
 from bot.comments import ReviewComment, comment
 from bot.diff import Placement
-from bot.examine import Excerpt, Item, Silenced, fingerprint
+from bot.examine import Excerpt, Item, Silenced
+from bot.fingerprints import fingerprint
 from bot.review import FileReport, Review
 from bot.suggestions import suggest
 

@@ -20,7 +20,8 @@ from analyzers.finding import (
 )
 from bot.comments import LONGEST_BODY, ReviewComment, comment, write
 from bot.diff import Placement
-from bot.examine import Excerpt, Item, fingerprint
+from bot.examine import Excerpt, Item
+from bot.fingerprints import fingerprint
 from bot.neutral import code, fenced, markup, prose, visible
 from bot.suggestions import suggest
 

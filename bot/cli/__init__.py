@@ -21,6 +21,7 @@ VERSION = "0.1.0"
 COMMANDS = {
     "review": "review the difference between two revisions",
     "check": "check whole files and trees, or standard input",
+    "baseline": "write down today's findings, so that only new ones are reported",
     "explain": "print a rule's page",
     "rules": "list the rules",
     "config": "check the configuration",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analyzers.finding import Confidence, Safety
+from analyzers.finding import Safety
 from bot import config as configuration
+from bot.baseline import Baseline
 from bot.cli import USAGE, options
+from bot.cli.paths import Paths, check, look
 from bot.config import RepoConfig
 from bot.errors import UsageError
-from bot.examine import LARGEST, SURE, Examined, Job, examine_all, in_children
-from bot.files import Found, find
+from bot.examine import LARGEST, NOTEBOOK, Examined, Job
 from bot.reports.words import plural
-from bot.review import Review, assemble, everywhere
+from bot.review import Review, assemble, everywhere, worth_proving
 
 HELP = "check whole files and trees, or standard input"
 STDIN = "-"
@@ -28,28 +30,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, a directory, or -")
     parser.add_argument("--fix", action="store_true", help="apply the safe fixes")
     parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix: the others too")
+    parser.add_argument(
+        "--add-ignores", action="store_true", help="silence what is found by comments in the code"
+    )
+    parser.add_argument("--reason", metavar="TEXT", help="with --add-ignores: why")
     parser.add_argument("--diff", metavar="REV", help="only what is new since REV in these paths")
     options.add(parser)
 
 
+@dataclass(frozen=True)
+class _Work:
+    """What is to be judged, and how."""
+
+    jobs: Sequence[Job]
+    config: RepoConfig
+    baseline: Baseline
+    paths: Paths | None = None  # None: standard input
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code: 0 nothing at or above --fail-on, 1 findings, 2 a named file was not readable."""
+    """Exit code: 0 nothing at or above --fail-on, 1 findings, 2 something was not judged."""
     _agree(arguments)
-    snippet = arguments.paths == [STDIN]
-    start = Path.cwd() if snippet else Path(arguments.paths[0]).absolute()
-    root = configuration.find_root(start)
-    config = RepoConfig()
-    if not arguments.no_config:
-        config = configuration.load(configuration.reader_of(root))
-    config = options.merge(config, arguments)
-    if snippet:
-        return _finish([_snippet(config)], {SNIPPET}, config, arguments)
-    files = find(arguments.paths, config, root)
+    if arguments.paths == [STDIN]:
+        return _finish(_snippet(arguments), arguments)
+    paths = look(arguments.paths, arguments)
+    baseline = options.baseline(arguments, paths.config, paths.read)
     if arguments.diff:
-        return options.finish(_since(arguments, config, files), arguments)
-    named = {file.shown for file in files if file.named}
-    jobs = [_job(file, config, arguments) for file in files]
-    return _finish(jobs, named, config, arguments)
+        return options.finish(_since(arguments, paths, baseline), arguments)
+    return _finish(_Work(paths.jobs(), paths.config, baseline, paths), arguments)
 
 
 def _agree(arguments: argparse.Namespace) -> None:
@@ -59,29 +67,51 @@ def _agree(arguments: argparse.Namespace) -> None:
         raise UsageError("--unsafe-fixes widens --fix; give both")
     if arguments.diff and arguments.fix:
         raise UsageError("--fix mends whole files; leave out --diff")
+    if arguments.diff and arguments.add_ignores:
+        raise UsageError("--add-ignores silences whole files; leave out --diff")
+    if re.search(r"[#\x00-\x1f\x7f]", arguments.reason or ""):
+        raise UsageError("--reason is one line of text without `#`, which starts another comment")
+    if arguments.reason and not arguments.add_ignores:
+        raise UsageError("--reason explains the comments of --add-ignores; give both")
     if arguments.diff and STDIN in arguments.paths:
         raise UsageError("--diff compares files of a repository; name a path instead of `-`")
 
 
-def _finish(
-    jobs: Sequence[Job], named: set[str], config: RepoConfig, arguments: argparse.Namespace
-) -> int:
-    examined = check(jobs)
+def _finish(work: _Work, arguments: argparse.Namespace) -> int:
+    jobs, examined = work.jobs, check(work.jobs)
     if arguments.fix:
         jobs, examined = _mended(jobs, examined, arguments)
-    review = assemble(examined, config, everywhere, "")
-    if arguments.fix and jobs[0].path == SNIPPET:
-        options.emit_bytes(jobs[0].text or b"")
-        return options.code(review, arguments)
-    code = options.finish(review, arguments)
-    return _unread(review, named) or code
+    if arguments.add_ignores:
+        jobs, examined = _silenced(replace(work, jobs=jobs), examined, arguments)
+    review = assemble(examined, work.config, everywhere, "", work.baseline)
+    if work.paths is None:
+        if arguments.fix or arguments.add_ignores:
+            options.emit_bytes(jobs[0].text or b"")
+            return options.code(review, arguments)
+        return options.finish(review, arguments)
+    review = replace(review, stale=(*review.stale, *work.paths.gone(work.baseline)))
+    options.report(review, arguments)
+    return _unread(review, work.paths) or options.code(review, arguments)
 
 
-def check(jobs: Sequence[Job]) -> list[Examined]:
-    """Whole files judged in child processes."""
-    from bot.progress import watched
+def _rewritten(jobs: Sequence[Job], texts: dict[int, bytes]) -> list[Job]:
+    """The jobs after these texts were written, to the disk or in memory."""
+    after = list(jobs)
+    for place, text in texts.items():
+        job = jobs[place]
+        if job.source:
+            _write(job.source, text)
+        else:
+            after[place] = replace(job, text=text)
+    return after
 
-    return examine_all(jobs, watched(in_children, "files checked"))
+
+def _again(
+    jobs: Sequence[Job], examined: Sequence[Examined], places: Sequence[int]
+) -> list[Examined]:
+    """The results, those at `places` made anew."""
+    anew = dict(zip(places, check([jobs[number] for number in places]), strict=True))
+    return [anew.get(number, result) for number, result in enumerate(examined)]
 
 
 def _mended(
@@ -97,20 +127,47 @@ def _mended(
         for number, result in enumerate(examined)
         if any(may_apply(item.finding, allowed) for item in result.items)
     ]
-    after, total, files = list(jobs), 0, 0
+    texts: dict[int, bytes] = {}
+    total = 0
     for place, mended in pool.run(MEND, [MendJob(jobs[number], allowed) for number in places]):
-        if mended.text is None:
-            continue
-        job = jobs[places[place]]
-        if job.source:
-            _write(job.source, mended.text)
-        after[places[place]] = job if job.source else replace(job, text=mended.text)
-        total, files = total + mended.fixes, files + 1
-    again = dict(zip(places, check([after[number] for number in places]), strict=True))
+        if mended.text is not None:
+            texts[places[place]] = mended.text
+            total += mended.fixes
+    after = _rewritten(jobs, texts)
     if total:
-        applied = f"{plural(total, 'proven fix', 'es')} in {plural(files, 'file')}"
+        applied = f"{plural(total, 'proven fix', 'es')} in {plural(len(texts), 'file')}"
         print(f"hostside: applied {applied}", file=sys.stderr)
-    return after, [again.get(number, result) for number, result in enumerate(examined)]
+    return after, _again(after, examined, sorted(texts))
+
+
+def _silenced(
+    work: _Work, examined: Sequence[Examined], arguments: argparse.Namespace
+) -> tuple[list[Job], list[Examined]]:
+    """The jobs and their results after every shown finding was silenced by a comment."""
+    from bot import pool
+    from bot.ignores import ADD, IgnoreJob, wanted
+
+    asked = {
+        number: marks
+        for number, result in enumerate(examined)
+        if (marks := wanted(result, work.config, work.baseline))
+    }
+    places = list(asked)
+    jobs = [IgnoreJob(work.jobs[n], asked[n], arguments.reason or "") for n in places]
+    texts: dict[int, bytes] = {}
+    total, left = 0, 0
+    for place, done in pool.run(ADD, jobs):
+        left += done.left
+        if done.text is not None:
+            texts[places[place]] = done.text
+            total += done.silenced
+    after = _rewritten(work.jobs, texts)
+    if total:
+        where = f"{plural(total, 'finding')} in {plural(len(texts), 'file')}"
+        print(f"hostside: silenced {where}", file=sys.stderr)
+    if left:
+        print(f"hostside: {plural(left, 'finding')} could not be silenced", file=sys.stderr)
+    return after, _again(after, examined, sorted(texts))
 
 
 def _write(source: str, text: bytes) -> None:
@@ -121,23 +178,16 @@ def _write(source: str, text: bytes) -> None:
         raise UsageError(f"{source} cannot be mended ({problem.strerror})") from problem
 
 
-def _job(file: Found, config: RepoConfig, arguments: argparse.Namespace) -> Job:
-    prove = frozenset(Confidence) if config.confidence is Confidence.POSSIBLE else SURE
-    return Job(
-        file.shown,
-        config.for_file(file.inside),
-        source=file.source,
-        prove=prove,
-        inside=file.inside,
-    )
-
-
-def _snippet(config: RepoConfig) -> Job:
+def _snippet(arguments: argparse.Namespace) -> _Work:
+    read = configuration.reader_of(configuration.find_root(Path.cwd()))
+    config = RepoConfig() if arguments.no_config else configuration.load(read)
+    config = options.merge(config, arguments)
     data = sys.stdin.buffer.read(LARGEST + 1)
-    return Job(SNIPPET, config.for_file(SNIPPET), text=data)
+    job = Job(SNIPPET, config.for_file(SNIPPET), text=data, prove=worth_proving(config))
+    return _Work([job], config, options.baseline(arguments, config, read))
 
 
-def _since(arguments: argparse.Namespace, config: RepoConfig, files: Sequence[Found]) -> Review:
+def _since(arguments: argparse.Namespace, paths: Paths, baseline: Baseline) -> Review:
     """What is new in these files since a revision."""
     from bot.changes import Ends, changed_files
     from bot.cli.review import reviewed
@@ -146,14 +196,14 @@ def _since(arguments: argparse.Namespace, config: RepoConfig, files: Sequence[Fo
     first = Path(arguments.paths[0])
     checkout = open_checkout(str(first if first.is_dir() else first.parent))
     shown: dict[str, str] = {}
-    for file in files:
+    for file in paths.files:
         source = Path(file.source).resolve()
         if not source.is_relative_to(checkout.root.resolve()):
             raise UsageError(f"{file.shown} is outside the repository {checkout.root}")
         shown[source.relative_to(checkout.root.resolve()).as_posix()] = file.shown
     start = checkout.merge_base(checkout.commit(arguments.diff), checkout.commit("HEAD"))
     changed = [file for file in changed_files(checkout, Ends(start)) if file.path in shown]
-    review = reviewed(changed, config, f"changes since {arguments.diff}")
+    review = reviewed(changed, paths.config, f"changes since {arguments.diff}", baseline)
     return replace(
         review,
         comments=tuple(replace(c, path=shown[c.path]) for c in review.comments),
@@ -161,9 +211,14 @@ def _since(arguments: argparse.Namespace, config: RepoConfig, files: Sequence[Fo
     )
 
 
-def _unread(review: Review, named: set[str]) -> int:
+def _unread(review: Review, paths: Paths) -> int:
     """Complain about files on the command line that were not analysed."""
-    bad = [file for file in review.files if file.path in named and file.status == "failed"]
+    named = {file.shown for file in paths.files if file.named}
+    bad = [
+        file
+        for file in review.files
+        if file.path in named and (file.unjudged or file.reason == NOTEBOOK)
+    ]
     for file in bad:
         print(f"hostside: {file.path} was not checked: {file.reason}", file=sys.stderr)
     return USAGE if bad else 0

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
+from bot import baseline
 from bot import config as configuration
-from bot.config import RepoConfig
+from bot.config import PYPROJECT, RepoConfig
+from bot.config_nearest import with_nested
 from bot.errors import UsageError
+from bot.files import skips
 
 HELP = "check the configuration"
 
@@ -26,14 +30,31 @@ def run(arguments: argparse.Namespace) -> int:
     directory = Path(arguments.directory)
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory; name one in the repository")
-    root = configuration.find_root(directory.absolute())
-    config = configuration.load(configuration.reader_of(root))
-    if not config.source:
+    root = configuration.find_root(directory.resolve())
+    read = configuration.reader_of(root)
+    config = with_nested(configuration.load(read), read, _folders(root))
+    baseline.load(config, read)
+    inside = (directory.resolve() / PYPROJECT).relative_to(root).as_posix()
+    here, _ = config.nearest(inside)
+    if not here.source:
         print(f"{root} has no Hostside configuration; the defaults apply:")
     else:
-        print(f"{root / config.source} is right:")
-    print(_listing(config), end="")
+        print(f"{root / here.source} is right:")
+    print(_listing(here), end="")
+    for _, other in reversed(config.nested):
+        if other is not here:
+            print(f"{root / other.source} is right.")
     return 0
+
+
+def _folders(root: Path) -> list[str]:
+    """The folders below the top that have a pyproject.toml, the highest first."""
+    found: list[str] = []
+    for directory, below, names in os.walk(root):
+        below[:] = sorted(name for name in below if not skips(directory, name))
+        if PYPROJECT in names and Path(directory) != root:
+            found.append(Path(directory).relative_to(root).as_posix())
+    return sorted(found, key=lambda folder: (folder.count("/"), folder))
 
 
 def _schema() -> str:
@@ -68,6 +89,7 @@ def _listing(config: RepoConfig) -> str:
         "skip-authors": ", ".join(config.skip_authors) or "none",
         "skip-branches": ", ".join(config.skip_branches) or "none",
         "check-run": "yes" if config.check_run else "no",
+        "baseline": config.baseline or "none",
         "bench.paths": ", ".join(config.bench_paths) or "gpu_bench folders only",
         "bench.sandbox": config.bench_sandbox,
     }

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot import config as configuration
+from bot.baseline import NONE, Baseline, parse
 from bot.cli import options
-from bot.config import RepoConfig
+from bot.config import Reader, RepoConfig
+from bot.config_nearest import for_change
 from bot.diff import ChangedFile
 from bot.errors import UsageError
 from bot.review import Review, build_review
@@ -41,13 +43,33 @@ def run(arguments: argparse.Namespace) -> int:
     tip = checkout.commit(base)
     head = checkout.commit(arguments.head or "HEAD")
     start = checkout.merge_base(tip, head)
-    config = RepoConfig()
-    if not arguments.no_config:
-        config = configuration.load(checkout.reader(tip))
+    read = checkout.reader(tip)
+    config = RepoConfig() if arguments.no_config else configuration.load(read)
     ends = Ends(start, head if arguments.head else "", arguments.staged)
     files = changed_files(checkout, ends)
-    review = reviewed(files, options.merge(config, arguments), _subject(base, arguments))
+    if not arguments.no_config:
+        config = for_change(config, read, files, most=None)
+    baseline = _baseline(config, read, arguments, checkout.root)
+    config = options.merge(config, arguments)
+    review = reviewed(files, config, _subject(base, arguments), baseline)
     return options.finish(review, arguments)
+
+
+def _baseline(
+    config: RepoConfig, read: Reader, arguments: argparse.Namespace, root: Path
+) -> Baseline:
+    """What is left out; a file of the repository as it is at the base."""
+    given = Path(arguments.baseline).resolve() if arguments.baseline else None
+    if given is None or not given.is_relative_to(root.resolve()):
+        return options.baseline(arguments, config, read)
+    name = given.relative_to(root.resolve()).as_posix()
+    text = read(name)
+    if text is None:
+        raise UsageError(
+            f"the base has no {name}, and a change cannot bring its own baseline; commit it to the "
+            "base, or name a file outside of the repository"
+        )
+    return parse(name, text)
 
 
 def _agree(arguments: argparse.Namespace) -> None:
@@ -72,16 +94,20 @@ def _patch(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.repo} is not a directory; name the one the patch applies to")
     files = changed_files(arguments.patch, arguments.repo)
     root = configuration.find_root(Path(arguments.repo or ".").absolute())
+    read = configuration.reader_of(root)
     config = RepoConfig()
     if not arguments.no_config:
-        config = configuration.load(configuration.reader_of(root))
-    review = reviewed(files, options.merge(config, arguments), arguments.patch)
+        config = for_change(configuration.load(read), read, files, most=None)
+    baseline = options.baseline(arguments, config, read)
+    review = reviewed(files, options.merge(config, arguments), arguments.patch, baseline)
     return options.finish(review, arguments)
 
 
-def reviewed(files: Sequence[ChangedFile], config: RepoConfig, subject: str) -> Review:
+def reviewed(
+    files: Sequence[ChangedFile], config: RepoConfig, subject: str, baseline: Baseline = NONE
+) -> Review:
     """The review, analysed in child processes."""
     from bot.examine import in_children
     from bot.progress import watched
 
-    return build_review(files, config, watched(in_children, "files reviewed"), subject)
+    return build_review(files, config, watched(in_children, "files reviewed"), subject, baseline)

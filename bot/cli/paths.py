@@ -1,0 +1,85 @@
+"""What `check` and `baseline` look at: files at and below the paths, each under its settings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot import config as configuration
+from bot.baseline import Baseline, Entry
+from bot.cli import options
+from bot.config import Reader, RepoConfig
+from bot.config_nearest import folders_above, with_nested
+from bot.examine import Examined, Job, in_children
+from bot.files import Found, find
+from bot.review import worth_proving
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files to look at, and the repository that they are in."""
+
+    root: Path
+    config: RepoConfig
+    files: tuple[Found, ...]
+    named: tuple[str, ...]  # the paths as they were given
+
+    @property
+    def read(self) -> Reader:
+        """Reads files of the repository as they are on the disk."""
+        return configuration.reader_of(self.root)
+
+    def jobs(self, prove: bool = True) -> list[Job]:
+        """One for each file; `prove`: whether its suggestions matter."""
+        return [self._job(file, prove) for file in self.files]
+
+    def _job(self, file: Found, prove: bool) -> Job:
+        return Job(
+            file.shown,
+            self.config.for_file(file.inside),
+            source=file.source,
+            prove=worth_proving(self.config.nearest(file.inside)[0]) if prove else frozenset(),
+            inside=file.inside,
+        )
+
+    def gone(self, baseline: Baseline) -> tuple[Entry, ...]:
+        """What the baseline lists in files that are no more, at or below the paths."""
+        tops = [Path(path).resolve() for path in self.named]
+        root = self.root.resolve()
+
+        def vanished(path: str) -> bool:
+            file = root / path
+            return not file.exists() and any(file.is_relative_to(top) for top in tops)
+
+        paths = {entry.path for entry in baseline.entries}
+        return baseline.within(path for path in paths if vanished(path))
+
+
+def look(paths: Sequence[str], arguments: argparse.Namespace) -> Paths:
+    """The files at and below the paths that their settings let through."""
+    root = configuration.find_root(_common(paths))
+    files = find(paths, root)
+    config = RepoConfig()
+    if not arguments.no_config:
+        read = configuration.reader_of(root)
+        folders = folders_above(file.inside for file in files if not file.outside)
+        config = with_nested(configuration.load(read), read, folders)
+    config = options.merge(config, arguments)
+    wanted = tuple(file for file in files if file.named or config.wants(file.inside))
+    return Paths(root, config, wanted, tuple(paths))
+
+
+def _common(paths: Iterable[str]) -> Path:
+    whole = [os.path.abspath(path) for path in paths]
+    return Path(os.path.commonpath(whole))
+
+
+def check(jobs: Sequence[Job]) -> list[Examined]:
+    """Whole files judged in child processes."""
+    from bot.examine import examine_all
+    from bot.progress import watched
+
+    return examine_all(jobs, watched(in_children, "files checked"))
