@@ -16,7 +16,7 @@ from bot.github_files import Files
 from bot.github_git import GitFetch, Origin, git_environment
 from bot.github_posts import Posts
 from bot.github_said import Said
-from bot.github_shapes import PullRequest
+from bot.github_shapes import Comparison, PullRequest
 from bot.pulls import Earlier, Plan, Posted, Pull, PullRef
 
 
@@ -64,8 +64,10 @@ class Client:
 
     def compared(self, ref: PullRef, clone_url: str = "") -> tuple[ChangedFile, ...]:
         """What `ref.head_sha` changes since it left `ref.base_sha`, without a pull request."""
+        path = f"repos/{ref.full_name}/compare/{ref.base_sha}...{ref.head_sha}"
+        files = len(self._calls.get(path, per_page="1").read(Comparison).files or ())
         return self._files.changed(
-            Pull(ref, "", "", True, False, (), "", "", files=1, clone_url=clone_url)
+            Pull(ref, "", "", True, False, (), "", "", files=files, clone_url=clone_url)
         )
 
     def _current(self, ref: PullRef) -> Pull:
@@ -109,6 +111,14 @@ class Client:
     def reply(self, ref: PullRef, body: str, key: str) -> int:
         """Write into the conversation, once for each `key`; the comment's id."""
         return self._posts.reply(ref, body, key)
+
+    def sticky(self, ref: PullRef, body: str, name: str) -> int:
+        """Bring our one comment of this name to this text, making it when there is none; its id."""
+        return self._posts.summary(ref, body, name)
+
+    def finding(self, ref: PullRef, comment: int) -> str:
+        """The fingerprint of the finding that this comment of ours is about; else empty."""
+        return self._said.finding(ref, comment)
 
     def react(self, ref: PullRef, comment: int, content: str, on_line: bool = False) -> None:
         """Put a reaction (`eyes`, `+1`, `confused`) on a comment."""

@@ -1,4 +1,4 @@
-"""What a pull request changes: its diff, and the texts of its Python files at head.
+"""What a pull request changes, or one commit against another: the diff, and the texts at head.
 
 GitHub refuses the diff of a large change, and leaves the patch of a large file out. Then its
 list of files is asked, and where that is not enough, git.
@@ -25,12 +25,13 @@ from bot.errors import UsageError
 from bot.examine import LARGEST
 from bot.github_calls import DIFF, Calls
 from bot.github_errors import DeniedError, GitHubError, GoneError, UnsureError
-from bot.github_shapes import Contents, ListedFile
+from bot.github_shapes import Comparison, Contents, ListedFile
 from bot.pulls import Pull, PullRef
 from bot.review import PYTHON
 
 MOST_TEXTS = 60  # each is a request; more are fetched with git
-MOST_LISTED = 3000  # GitHub lists no more files
+MOST_LISTED = 3000  # GitHub lists no more files of a pull request
+MOST_COMPARED = 300  # nor between two commits
 _TOO_LARGE = (406, 422)
 NO_PATCH = "GitHub shows no diff of this file, and it could not be fetched with git."
 NO_TEXT = "Its text could not be read from GitHub."
@@ -55,7 +56,7 @@ class Files:
                 return fetched
             if "" in hidden:
                 raise GitHubError(
-                    f"the pull request changes more files than the {MOST_LISTED:,} that GitHub "
+                    f"{pull.ref} changes more files than the {_most(pull.ref):,} that GitHub "
                     "lists, and they could not be fetched with git; split it"
                 )
         files = [self._file(pull.ref, patch, patch.path in hidden) for patch in patches]
@@ -72,9 +73,10 @@ class Files:
     def _patches(self, pull: Pull) -> tuple[tuple[Patch, ...], frozenset[str]]:
         """The patches, and the paths of Python files whose patch GitHub leaves out."""
         ref = pull.ref
-        path = f"repos/{ref.full_name}/pulls/{ref.number}"
         try:
-            text = self.calls.get(path, accept=DIFF).content.decode("utf-8", "surrogateescape")
+            text = self.calls.get(_change(ref), accept=DIFF).content.decode(
+                "utf-8", "surrogateescape"
+            )
             patches = parse_diff(text)
             if len(patches) >= pull.files:  # else it was cut
                 return patches, frozenset()
@@ -89,10 +91,13 @@ class Files:
         return self._listed(ref)
 
     def _listed(self, ref: PullRef) -> tuple[tuple[Patch, ...], frozenset[str]]:
-        path = f"repos/{ref.full_name}/pulls/{ref.number}/files"
-        files = list(self.calls.pages(path, ListedFile))
+        if ref.number:
+            files = list(self.calls.pages(f"{_change(ref)}/files", ListedFile))
+        else:
+            compared = self.calls.get(_change(ref), per_page="1").read(Comparison)
+            files = list(compared.files or ())
         hidden = frozenset(f.filename for f in files if _lacks_patch(f))
-        if len(files) >= MOST_LISTED:
+        if len(files) >= _most(ref):
             hidden |= {""}  # there may be more than GitHub lists
         return tuple(_patch(file) for file in files), hidden
 
@@ -147,6 +152,17 @@ class Files:
         if found.encoding == "none" and found.size <= LARGEST:  # above 1 MB
             return self.calls.get(f"repos/{ref.full_name}/git/blobs/{found.sha}").read(Contents)
         return found
+
+
+def _change(ref: PullRef) -> str:
+    """Where GitHub shows the change: of the pull request, or between the two commits."""
+    if ref.number:
+        return f"repos/{ref.full_name}/pulls/{ref.number}"
+    return f"repos/{ref.full_name}/compare/{ref.base_sha}...{ref.head_sha}"
+
+
+def _most(ref: PullRef) -> int:
+    return MOST_LISTED if ref.number else MOST_COMPARED
 
 
 def _decoded(found: Contents) -> bytes | str:

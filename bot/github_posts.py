@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.github_calls import Answer, Calls
+from bot.github_drafts import Drafts
 from bot.github_errors import GitHubError, GoneError, TryAgainError
 from bot.github_marks import (
     SUMMARY,
@@ -14,12 +15,11 @@ from bot.github_marks import (
     mark,
     marks,
     review_mark,
-    reviewed_head,
     without_marks,
 )
 from bot.github_said import Said
-from bot.github_shapes import IssueComment, LineComment, PostedReview
-from bot.pulls import Edit, NewComment, Plan, Posted, PullRef
+from bot.github_shapes import IssueComment, LineComment
+from bot.pulls import Edit, NewComment, Plan, Posted, PullRef, Summary
 
 LONGEST_BODY = 65_000  # characters; GitHub refuses more than 65,536
 _CUT = "\n\n… the rest did not fit."
@@ -49,9 +49,8 @@ class Posts:
         files = [c for c in missing if not c.line]
         if inline:
             try:
-                posted = replace(
-                    posted, review=self._review(ref, plan, inline), comments=len(inline)
-                )
+                review, count = self._review(ref, plan, inline)
+                posted = replace(posted, review=review, comments=count)
             except TryAgainError:
                 raise
             except GitHubError as problem:
@@ -65,30 +64,34 @@ class Posts:
 
     def _there(self, ref: PullRef) -> frozenset[str]:
         """Fingerprints that already have our comment for this head."""
-        return frozenset(
-            fingerprint(comment.body)
+        return frozenset(fingerprint(comment.body) for comment in self._ours_here(ref))
+
+    def _ours_here(self, ref: PullRef) -> list[LineComment]:
+        return [
+            comment
             for comment in self.said.line_comments(ref)
             if comment.original_commit_id == ref.head_sha and self.said.ours(comment.user)
-        )
+        ]
 
-    def _review(self, ref: PullRef, plan: Plan, comments: Sequence[NewComment]) -> int:
-        body = {
-            "commit_id": ref.head_sha,
-            "event": "COMMENT",
-            "body": _fitting(plan.review_body, review_mark(ref.head_sha)),
-            "comments": [_anchored(comment) for comment in comments],
-        }
-        wanted = frozenset(comment.fingerprint for comment in comments)
-
-        def find() -> int | None:
-            return self._find_review(ref) if wanted <= self._there(ref) else None
-
-        made = self.calls.create(_pull(ref, "reviews"), body, find)
-        return made.read(PostedReview).id if isinstance(made, Answer) else made
-
-    def _find_review(self, ref: PullRef) -> int | None:
-        mine = [r.id for r in self.said.reviews(ref) if reviewed_head(r.body or "") == ref.head_sha]
-        return max(mine, default=None)
+    def _review(self, ref: PullRef, plan: Plan, comments: Sequence[NewComment]) -> tuple[int, int]:
+        """The review's id and how many comments it has; none when another run posted them."""
+        drafts = Drafts(self.calls, self.said)
+        text = _fitting(plan.review_body, review_mark(ref.head_sha))
+        while comments:
+            body = {
+                "commit_id": ref.head_sha,
+                "body": text,
+                "comments": [_anchored(comment) for comment in comments],
+            }
+            wanted = frozenset(comment.fingerprint for comment in comments)
+            draft = drafts.make(ref, body, wanted, lambda: self._there(ref))
+            # Looked at again now that nobody else can post: another run may just have done so.
+            there = self._there(ref)
+            if not wanted & there:
+                return drafts.submit(ref, draft, text), len(comments)
+            drafts.discard(ref, draft)
+            comments = [c for c in comments if c.fingerprint not in there]
+        return 0, 0
 
     def _on_file(self, ref: PullRef, comment: NewComment) -> bool:
         """Put the comment on its file; False when GitHub does not take it there either."""
@@ -110,7 +113,15 @@ class Posts:
             if problem.status != 422:
                 raise
             return False
-        return bool(made.read(LineComment).id) if isinstance(made, Answer) else made
+        if isinstance(made, Answer):
+            self._keep_oldest(ref, comment.fingerprint)
+        return True
+
+    def _keep_oldest(self, ref: PullRef, mark: str) -> None:
+        """Of several comments on one file about one finding, which two runs posted, leave one."""
+        same = [c for c in self._ours_here(ref) if fingerprint(c.body) == mark]
+        for other in sorted(same, key=lambda c: c.id)[1:]:
+            self._delete(f"repos/{ref.full_name}/pulls/comments/{other.id}")
 
     def edit(self, ref: PullRef, edit: Edit) -> bool:
         """Give our comment another body; False when it was deleted meanwhile."""
@@ -122,16 +133,24 @@ class Posts:
             return False
         return True
 
-    def summary(self, ref: PullRef, body: str) -> int:
+    def summary(self, ref: PullRef, body: str, name: str = SUMMARY) -> int:
         """Bring the sticky comment to this text, making it when there is none; its id."""
-        body = _fitting(body, mark(SUMMARY))
-        known = self.said.summary(ref)
-        if known is None:
-            return self._say(ref, body, SUMMARY)
+        body = _fitting(body, mark(name))
+        known = self.said.spoken(ref, name) or Summary(self._say(ref, body, name), body)
+        # Two runs may have found none at the same moment: the oldest stays, whoever looks first.
+        known, *others = self.said.all_spoken(ref, name) or [known]
+        for other in others:
+            self._delete(f"repos/{ref.full_name}/issues/comments/{other.id}")
         if known.body != body:
             path = f"repos/{ref.full_name}/issues/comments/{known.id}"
             self.calls.edit("PATCH", path, {"body": body})
         return known.id
+
+    def _delete(self, path: str) -> None:
+        try:
+            self.calls.edit("DELETE", path, None)
+        except GoneError:
+            return  # the other run was quicker
 
     def reply(self, ref: PullRef, body: str, key: str) -> int:
         """Say this in the conversation once; the comment's id."""

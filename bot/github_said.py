@@ -110,11 +110,22 @@ class Said:
         path = f"repos/{ref.full_name}/pulls/{ref.number}/comments"
         return list(self.calls.pages(path, LineComment))
 
+    def finding(self, ref: PullRef, comment: int) -> str:
+        """The fingerprint of the finding that this comment of ours is about; else empty."""
+        found = (c for c in self.line_comments(ref) if c.id == comment and self.ours(c.user))
+        return next((fingerprint(c.body) for c in found), "")
+
     def reviews(self, ref: PullRef) -> list[PostedReview]:
         """Our reviews."""
         path = f"repos/{ref.full_name}/pulls/{ref.number}/reviews"
         found = self.calls.pages(path, PostedReview)
-        return [r for r in found if reviewed_head(r.body or "") and self.ours(r.user)]
+        ours = [r for r in found if reviewed_head(r.body or "") and self.ours(r.user)]
+        return [r for r in ours if r.state != "PENDING"]
+
+    def drafts(self, ref: PullRef) -> list[PostedReview]:
+        """Our account's unfinished review, ours or not; GitHub shows nobody else's."""
+        path = f"repos/{ref.full_name}/pulls/{ref.number}/reviews"
+        return [r for r in self.calls.pages(path, PostedReview) if r.state == "PENDING"]
 
     def summary(self, ref: PullRef) -> Summary | None:
         """Our sticky comment."""
@@ -122,11 +133,17 @@ class Said:
 
     def spoken(self, ref: PullRef, name: str) -> Summary | None:
         """Our comment in the conversation that ends with this mark."""
+        return next(iter(self.all_spoken(ref, name)), None)
+
+    def all_spoken(self, ref: PullRef, name: str) -> list[Summary]:
+        """The same, oldest first; more than one when two runs spoke at the same moment."""
         path = f"repos/{ref.full_name}/issues/{ref.number}/comments"
-        for comment in self.calls.pages(path, IssueComment):
-            if name in marks(comment.body or "") and self.ours(comment.user):
-                return Summary(comment.id, comment.body or "")
-        return None
+        found = [
+            Summary(comment.id, comment.body or "")
+            for comment in self.calls.pages(path, IssueComment)
+            if name in marks(comment.body or "") and self.ours(comment.user)
+        ]
+        return sorted(found, key=lambda comment: comment.id)
 
     def ours(self, user: Account | None) -> bool:
         """Whether this is us: others can copy a mark, but not be us."""

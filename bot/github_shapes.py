@@ -80,9 +80,10 @@ class Commit(Shape):
 
 
 class Comparison(Shape):
-    """Two commits compared."""
+    """Two commits compared; at most 300 files are listed."""
 
     merge_base_commit: Commit
+    files: tuple[ListedFile, ...] | None = None
 
 
 class Reactions(Shape):
@@ -113,6 +114,7 @@ class PostedReview(Shape):
     user: Account | None = None
     body: str | None = None
     commit_id: str | None = None
+    state: str = ""
 
 
 class IssueComment(Shape):

@@ -21,7 +21,7 @@ class PullRef:
 
     owner: str
     repo: str
-    number: int
+    number: int  # 0: no pull request, only one commit against another
     base_sha: str  # the tip of the base branch; configuration is read there
     head_sha: str
     installation: int = 0  # 0: authenticated by a token
@@ -33,6 +33,8 @@ class PullRef:
         return f"{self.owner}/{self.repo}"
 
     def __str__(self) -> str:
+        if not self.number:
+            return f"{self.full_name} {self.base_sha[:12]}...{self.head_sha[:12]}"
         return f"{self.full_name}#{self.number}"
 
     def at(self, head_sha: str, base_sha: str = "") -> PullRef:
@@ -201,6 +203,14 @@ class PullClient(Protocol):
 
     def reply(self, ref: PullRef, body: str, key: str) -> int:
         """Write into the conversation, once for each `key`; the comment's id."""
+        ...
+
+    def sticky(self, ref: PullRef, body: str, name: str) -> int:
+        """Bring our one comment of this name to this text, making it when there is none; its id."""
+        ...
+
+    def finding(self, ref: PullRef, comment: int) -> str:
+        """The fingerprint of the finding that this comment of ours is about; else empty."""
         ...
 
     def react(self, ref: PullRef, comment: int, content: str, on_line: bool = False) -> None:

@@ -119,7 +119,7 @@ def test_a_limit_at_the_review_is_waited_out_in_place(opened: Scene, kind: str) 
         return
     opened.review()
     wanted(opened)
-    posts = opened.running.calls("POST", "/reviews")
+    posts = [c for c in opened.running.calls("POST") if c.path.endswith("/reviews")]
     assert [call.status for call in posts] == [403, 200]
     assert posts[1].at - posts[0].at >= 0.9
 

@@ -112,6 +112,39 @@ async def create_review(request: Request, number: int):
     return shapes.review(world, review)
 
 
+def _draft(request: Request, number: int, review: int) -> Review:
+    """A review that its author has not submitted; nobody else sees it."""
+    world, me = request.app.state.world, request.state.token.user
+    found = [r for r in world.reviews_on(find(request, number)) if r.id == review]
+    if not found or not _visible(found[0], me):
+        raise RefusedError(404, "Not Found")
+    return found[0]
+
+
+@router.get("/repos/{owner}/{name}/pulls/{number}/reviews/{review}")
+async def one_review(request: Request, number: int, review: int):
+    return shapes.review(request.app.state.world, _draft(request, number, review))
+
+
+@router.delete("/repos/{owner}/{name}/pulls/{number}/reviews/{review}")
+async def discard_review(request: Request, number: int, review: int):
+    world, draft = request.app.state.world, _draft(request, number, review)
+    if draft.state != "PENDING":
+        raise invalid("Can not delete a non-pending pull request review")
+    world.reviews.remove(draft)
+    world.line_comments[:] = [c for c in world.line_comments if c.review != draft.id]
+    return shapes.review(world, draft)
+
+
+@router.post("/repos/{owner}/{name}/pulls/{number}/reviews/{review}/events")
+async def submit_review(request: Request, number: int, review: int):
+    draft, given = _draft(request, number, review), await request.json()
+    if draft.state != "PENDING":
+        raise invalid("Could not submit a review that was submitted before")
+    draft.state, draft.body = _EVENTS[given["event"]], given.get("body") or draft.body
+    return shapes.review(request.app.state.world, draft)
+
+
 @router.get("/repos/{owner}/{name}/pulls/{number}/comments")
 async def line_comments(request: Request, number: int):
     world = request.app.state.world
@@ -192,6 +225,12 @@ async def edit_issue_comment(request: Request, number: int):
     comment = _issue(request, number)
     _edit(request, comment, await request.json())
     return shapes.issue_comment(request.app.state.world, comment)
+
+
+@router.delete("/repos/{owner}/{name}/issues/comments/{number}")
+async def delete_issue_comment(request: Request, number: int) -> Response:
+    request.app.state.world.issue_comments.remove(_issue(request, number))
+    return Response(status_code=204)
 
 
 def _reactions(request: Request, comment: LineComment | IssueComment) -> JSONResponse:

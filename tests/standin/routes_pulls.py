@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -54,10 +55,21 @@ async def pull(request: Request, number: int):
 async def files(request: Request, number: int):
     it = find(request, number)
     found = changed(it.repo.git, it.merge_base, it.head_sha)
-    return paged(request, [_file(request, it, file) for file in found[:3000]])
+    ends = _Ends(it.repo, it.merge_base, it.head_sha, frozenset(it.hidden))
+    return paged(request, [_file(request, ends, file) for file in found[:3000]])
 
 
-def _file(request: Request, it: Pull, file: FileDiff) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Ends:
+    """The commits that are compared, and the paths whose patch is left out."""
+
+    repo: Repo
+    merge_base: str
+    head_sha: str
+    hidden: frozenset[str] = frozenset()
+
+
+def _file(request: Request, it: _Ends, file: FileDiff) -> dict[str, Any]:
     world = request.app.state.world
     commit, path = (
         (it.merge_base, file.old_path) if file.status == "removed" else (it.head_sha, file.path)
@@ -108,7 +120,10 @@ async def compare(request: Request, basehead: str):
         "behind_by": behind,
         "total_commits": ahead,
         "commits": [],
-        "files": [],
+        "files": [
+            _file(request, _Ends(repo, start, commits[1]), file)
+            for file in changed(repo.git, start, commits[1])[:300]
+        ],
     }
 
 
