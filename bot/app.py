@@ -18,6 +18,7 @@ from bot.errors import BotError
 from bot.intake import FullError, Intake
 from bot.logs import about, say
 from bot.metrics import CONTENT_TYPE, Metrics
+from bot.runner_api import Desk, router
 from bot.store import Store
 from bot.work import NOTHING, Delivery, Work
 
@@ -36,6 +37,7 @@ class House:
     secrets: tuple[bytes, ...]
     allowed_bots: tuple[int, ...] = ()
     workers_alive: Callable[[], bool] = lambda: True  # those started along with this process
+    desk: Desk | None = None  # for machines that measure
 
 
 class _RefusalError(Exception):
@@ -77,6 +79,8 @@ def make_app(house: House) -> FastAPI:
     app.add_api_route("/healthz", healthz)
     app.add_api_route("/readyz", readyz)
     app.add_api_route("/metrics", figures)
+    if house.desk is not None:
+        app.include_router(router(house.desk))
     return app
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from bot import upkeep
+from bot.bench_care import BenchCare
 from bot.errors import BotError
 from bot.logs import say
 from bot.settings import Settings
@@ -49,6 +50,7 @@ class Caretaker:
     store: Store
     ring: Callable[[Iterable[Bell]], None]
     with_worker: bool = True
+    benches: BenchCare | None = None
     _over: threading.Event = field(default_factory=threading.Event)
     _worker: subprocess.Popen[bytes] | None = None
     _restart: float = 0.0
@@ -57,12 +59,15 @@ class Caretaker:
     def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._look_after, name="caretaker", daemon=True)
         self._reap = _Rota(self.settings.reap_seconds)
+        self._benches_due = _Rota(self.settings.reap_seconds)
         self._sweep = _Rota(self.settings.sweep_seconds)
         self._purge = _Rota(3600.0)
 
     def start(self) -> None:
         """Ring for all that waits from before, and start looking after things."""
         self.ring(upkeep.waiting(self.store))
+        if self.benches is not None:
+            self.benches.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,7 +83,13 @@ class Caretaker:
     def _look_after(self) -> None:
         # The worker dies with the thread that started it, so that must be this one.
         while not self._over.wait(min(self.settings.reap_seconds, 0.5)):
-            for task in (self._see_to_worker, self._reap_once, self._sweep_once, self._purge_once):
+            for task in (
+                self._see_to_worker,
+                self._reap_once,
+                self._see_to_benches,
+                self._sweep_once,
+                self._purge_once,
+            ):
                 try:
                     task()
                 except Exception as problem:  # the next round may do better
@@ -109,6 +120,10 @@ class Caretaker:
     def _reap_once(self) -> None:
         if self._reap.due():
             self.ring(upkeep.due(self.store))
+
+    def _see_to_benches(self) -> None:
+        if self.benches is not None and self._benches_due.due():
+            self.benches.look()
 
     def _purge_once(self) -> None:
         if self._purge.due():

@@ -12,6 +12,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from bot import upkeep
+from bot.bench_records import BenchRecords
+from bot.bench_work import NO_RUNNER_SECONDS
 from bot.store import Store
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -23,6 +25,7 @@ class Metrics:
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Jobs(store))
+        self.registry.register(_Benches(store))
         self.deliveries = Counter(
             "hostside_deliveries", "Webhook deliveries", ["event", "answer"],
             registry=self.registry,
@@ -59,3 +62,20 @@ class _Jobs(Collector):
         age = time.time() - oldest if oldest else 0.0
         text = "Age of the oldest job that waits to be started"
         yield GaugeMetricFamily("hostside_oldest_queued_seconds", text, value=max(age, 0.0))
+
+
+class _Benches(Collector):
+    def __init__(self, store: Store) -> None:
+        self._records = BenchRecords(store)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        benches = GaugeMetricFamily("hostside_benches", "Benchmarks by stage", labels=["stage"])
+        for stage, number in self._records.counts().items():
+            benches.add_metric([stage], number)
+        yield benches
+        online = self._records.runners(time.time() - NO_RUNNER_SECONDS)
+        text = "Machines that measure and were heard of lately"
+        yield GaugeMetricFamily("hostside_runners_online", text, value=len(online))

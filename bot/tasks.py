@@ -17,12 +17,13 @@ import celery.signals  # pyright: ignore[reportMissingTypeStubs]
 
 from bot.logs import set_up
 from bot.settings import Settings
-from bot.work import GPU_QUEUE, REVIEW_QUEUE, Bell
+from bot.work import REVIEW_QUEUE, Bell
 
 Celery: Any = celery.Celery  # it has no types of its own
 signals: Any = celery.signals
-QUEUES = (REVIEW_QUEUE, GPU_QUEUE)
+QUEUES = (REVIEW_QUEUE,)  # that `hostside worker` answers; GPU queues are the runners'
 TASK = "hostside.job"
+BENCH_TASK = "hostside.bench"  # the number is a benchmark's, and the service knows the rest
 POLL_SECONDS = 0.05
 _PATIENCE = 2  # seconds for a broker to take a bell; the reaper rings again
 _MAIN = process.current_process()
@@ -82,9 +83,12 @@ def _transport(settings: Settings) -> dict[str, Any]:
 def bell(settings: Settings) -> Callable[[Bell], None]:
     """Something that rings for a job; it raises when the broker is away."""
     app = make_celery(settings)
+    # Celery reads most of itself at the first message; now nobody waits for it.
+    _ = app.amqp, app.backend
 
     def ring(which: Bell) -> None:
-        app.send_task(TASK, args=[which.job], queue=which.queue, retry=False)
+        task = TASK if which.queue in QUEUES else BENCH_TASK
+        app.send_task(task, args=[which.job], queue=which.queue, retry=False)
 
     return ring
 

@@ -6,9 +6,12 @@ import argparse
 import logging
 import os
 import socket
+import sys
 
 from bot.errors import UsageError
 
+# Threads that store and ring must not keep the one that answers waiting for Python's lock.
+_SWITCH_SECONDS = 0.001
 HELP = "run the GitHub App: webhooks, and a worker along with them"
 log = logging.getLogger(__name__)
 
@@ -27,23 +30,36 @@ def run(arguments: argparse.Namespace) -> int:
     import uvicorn
 
     from bot.app import House, make_app
+    from bot.bench_care import BenchCare
+    from bot.benches import Benches
     from bot.caretaker import Caretaker
     from bot.intake import Intake
     from bot.logs import say, set_up
     from bot.office import open_store
+    from bot.runner_desk import open_desk
     from bot.settings import load_settings, unknown_names
     from bot.tasks import bell
 
     settings = load_settings()
     set_up(settings.log_level)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     for name in unknown_names(os.environ):
         say(log, "there is no such setting; is it misspelt?", logging.WARNING, setting=name)
     host, port = arguments.host or settings.host, settings.port
-    listening = _listen(host, port if arguments.port is None else arguments.port)
+    listening = listen(host, port if arguments.port is None else arguments.port)
     store = open_store(settings)
     intake = Intake(store, bell(settings))
-    caretaker = Caretaker(settings, store, intake.ring, with_worker=not arguments.no_worker)
-    house = House(store, intake, settings.secrets, settings.allowed_bots, caretaker.workers_alive)
+    benches = BenchCare(Benches(store), bell(settings))
+    with_worker = not arguments.no_worker
+    caretaker = Caretaker(settings, store, intake.ring, with_worker, benches)
+    house = House(
+        store,
+        intake,
+        settings.secrets,
+        settings.allowed_bots,
+        caretaker.workers_alive,
+        open_desk(settings, store),
+    )
     server = uvicorn.Server(
         uvicorn.Config(
             make_app(house), log_config=None, access_log=False, lifespan="off", server_header=False
@@ -60,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket whose connections send at once what is written to them."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=512)

@@ -12,9 +12,7 @@ HELP = "do the GitHub App's jobs"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "--queues", default="review", help="which bells to answer: review, gpu, or both (review)"
-    )
+    parser.add_argument("--queues", default="review", help="which bells to answer (review)")
     # Given by `hostside serve`, whose worker is to end with it however it ends.
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)
 
@@ -28,7 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     wrong = set(arguments.queues.split(",")) - set(QUEUES)
     if wrong:
-        raise UsageError(f"there is no queue {min(wrong)!r}; --queues takes {' and '.join(QUEUES)}")
+        raise UsageError(
+            f"there is no queue {min(wrong)!r} for this command; --queues takes "
+            f"{' and '.join(QUEUES)}, and `hostside gpu-runner` answers the bells for GPUs"
+        )
     settings = load_settings()
     set_up(settings.log_level)
     if arguments.parent:
