@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bot import commands, wishes
+from bot import bench_order, commands, wishes
 from bot import config as configuration
-from bot.commands import Bench, Command, Explain, Help, Ignore, Pause, Resume, Unknown
+from bot.bench_command import BenchStatus, CancelBench, Measure
+from bot.bench_order import Asker
+from bot.commands import Command, Explain, Help, Ignore, Pause, Resume, Unknown
 from bot.errors import UsageError
 from bot.github_errors import SupersededError, TryAgainError
 from bot.jobs import Desk, NeedlessError, review_pull
 from bot.neutral import code, prose
-from bot.pulls import PullRef
+from bot.pulls import Pull, PullRef
 
 WRITERS = ("admin", "maintain", "write")
 _FOR_ALL = (Help, Explain, Unknown)
-NO_RUNNER = (
-    "Measuring is not set up on this service: no GPU runner is connected. On a machine with a GPU, "
-    "in a clone of this repository:"
-)
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,10 @@ class Asked:
     comment: int = 0  # 0: a button, which has no comment to react to
     on_line: bool = False
     key: str = ""  # what makes the answers the same when given again
+    origin: str = ""  # the comment or button press itself, whichever job looks at it
+    created: str = ""  # when GitHub says the comment was written
+    head: str = ""  # the head that GitHub sent along, as it does for comments on lines
+    reply_to: int = 0  # the comment that began the conversation on lines
 
 
 def answer(desk: Desk, asked: Asked) -> str:
@@ -41,15 +42,17 @@ def answer(desk: Desk, asked: Asked) -> str:
     asked = replace(asked, ref=pull.ref)
     parsed = [commands.parse(line) for line in asked.lines]
     allowed = all(isinstance(c, _FOR_ALL) for c in parsed) or _may_write(desk, asked)
-    done: list[bool] = []
+    done: list[bool | None] = []
     for number, command in enumerate(parsed):
-        this = replace(asked, key=f"{asked.key}-{number}")
+        this = replace(asked, key=f"{asked.key}-{number}", origin=f"{asked.origin}-{number}")
         if allowed or isinstance(command, _FOR_ALL):
-            done.append(_do(desk, this, command))
+            done.append(_do(desk, this, command, pull))
         else:
             done.append(_refuse(desk, this))
-    _react(desk, asked, "+1" if all(done) else "confused")
-    return f"{sum(done)} of {len(done)} commands done"
+    if False in done or None not in done:  # what goes on is shown at its end
+        _react(desk, asked, "confused" if False in done else "+1")
+    going = f", {done.count(None)} under way" if None in done else ""
+    return f"{done.count(True)} of {len(done)} commands done{going}"
 
 
 def _react(desk: Desk, asked: Asked, content: str) -> None:
@@ -78,13 +81,13 @@ def _number(asked: Asked) -> int:
     return int(asked.key.rpartition("-")[2])
 
 
-def _do(desk: Desk, asked: Asked, command: Command) -> bool:
-    """Whether the command was carried out."""
+def _do(desk: Desk, asked: Asked, command: Command, pull: Pull) -> bool | None:
+    """Whether the command was carried out; None while it goes on."""
     repo, number = asked.ref.full_name, asked.ref.number
-    done = True
+    done: bool | None = True
     match command:
-        case Unknown(problem):
-            _say(desk, asked, f"{_capital(prose(problem))}.\n\n{commands.USAGE}")
+        case Unknown(problem, usage):
+            _say(desk, asked, f"{_capital(prose(problem))}.\n\n{usage}")
             done = False
         case Help():
             _say(desk, asked, commands.USAGE)
@@ -97,8 +100,8 @@ def _do(desk: Desk, asked: Asked, command: Command) -> bool:
             done = _review(desk, asked, or_say=False)
         case Ignore(name, reason):
             done = _ignore(desk, asked, name, reason)
-        case Bench(words):
-            done = _bench(desk, asked, words)
+        case Measure() | CancelBench() | BenchStatus():
+            done = _bench(desk, asked, command, pull)
         case commands.Review():
             done = _review(desk, asked)
     return done
@@ -141,11 +144,17 @@ def _ignore(desk: Desk, asked: Asked, name: str, reason: str) -> bool:
     return _review(desk, asked)
 
 
-def _bench(desk: Desk, asked: Asked, words: Sequence[str]) -> bool:
-    ref = asked.ref
-    line = f"hostside bench run --base {ref.base_sha} --head {ref.head_sha}"
-    _say(desk, asked, f"{NO_RUNNER}\n\n```sh\n{line}\n```")
-    return False
+def _bench(
+    desk: Desk, asked: Asked, command: Measure | CancelBench | BenchStatus, pull: Pull
+) -> bool | None:
+    by = Asker(
+        asked.author, asked.comment, asked.on_line, asked.origin, asked.created, asked.head,
+        asked.reply_to,
+    )  # fmt: skip
+    said = bench_order.answer(desk, pull, by, command)
+    if said.text:
+        _say(desk, asked, said.text)
+    return said.done
 
 
 def _capital(text: str) -> str:

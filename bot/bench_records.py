@@ -32,10 +32,14 @@ class BenchRecords:
 
     def get(self, bench: int) -> BenchState:
         """This benchmark; KeyError when there is none."""
-        found = self.one(BenchRow.id == bench)
+        found = self.find(bench)
         if found is None:
             raise KeyError(bench)
         return found
+
+    def find(self, bench: int) -> BenchState | None:
+        """This benchmark, if there is one."""
+        return self.one(BenchRow.id == bench)
 
     def held(self, bench: int, lease: str) -> BenchState | None:
         """The benchmark, if the machine with this lease has it."""
@@ -56,6 +60,10 @@ class BenchRecords:
     def by_token(self, token: str) -> BenchState | None:
         """The benchmark with this unguessable name."""
         return self.one(BenchRow.token == token)
+
+    def by_key(self, key: str) -> BenchState | None:
+        """The benchmark that was ordered under this key."""
+        return self.one(BenchRow.key == key)
 
     def active(self, repo: str, number: int) -> BenchState | None:
         """The benchmark of a pull request that has not ended, if any."""

@@ -36,6 +36,7 @@ SAY_SECONDS = 15.0  # between two looks at a benchmark's progress that are worth
 LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 2  # machines that may die of one benchmark
 DAY = 86_400.0
+UNDER_WAY = "a benchmark of this pull request is under way; wait for it, or `/gpu-bench cancel`"
 LOST = "the machine that measured it went away {} times; ask again when it is well"
 WAITED = "no machine took it within an hour; start `hostside gpu-runner{}` and ask again"
 
@@ -76,10 +77,7 @@ class Benches(BenchRecords):
         standing = self.active(order.repo, order.number)
         if standing is None:  # it ended this moment
             return Refused("another benchmark of this pull request ended just now; ask again")
-        return Refused(
-            "a benchmark of this pull request is under way; wait for it, or `/gpu-bench cancel`",
-            standing,
-        )
+        return Refused(UNDER_WAY, standing)
 
     def _over_quota(self, order: Order, quota: Quota) -> str:
         since = time.time() - DAY
@@ -272,7 +270,7 @@ class Benches(BenchRecords):
         order = Order.from_text(row[1])
         spec = JobSpec(
             f"bench:{bench}:{row[0]}", Kind.BENCH, order.repo, order.number,
-            order.installation, {"bench": bench},
+            order.installation, {"bench": bench, "version": row[0]},
         )  # fmt: skip
         self.store.queue(connection, [(spec, "")])
         # The reaper rings for it at its next round; whoever wrote need not have a bell.

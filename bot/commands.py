@@ -10,11 +10,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-HOSTSIDE, BENCH = "/hostside", "/gpu-bench"
+from bot import bench_command
+from bot.bench_command import BenchCommand
+from bot.errors import UsageError
+
+HOSTSIDE, BENCH = "/hostside", bench_command.COMMAND
 MOST = 5  # commands in one comment
 LONGEST = 300  # characters of one command
 
-USAGE = """\
+USAGE = f"""\
 | Command | What it does |
 |---|---|
 | `/hostside review` | reviews the head of this pull request again |
@@ -22,9 +26,11 @@ USAGE = """\
 | `/hostside ignore CODE [reason]` | silences a rule on this pull request |
 | `/hostside pause` | leaves this pull request alone, until `/hostside resume` |
 | `/hostside help` | shows this |
-| `/gpu-bench [SHA] [BENCHMARK …]` | measures this pull request on the GPU runner |
+| `{BENCH}` | measures this pull request on a GPU runner; more about it below |
 
-A command stands at the start of its own line. All but `help` and `explain` need write access."""
+A command stands at the start of its own line. All but `help` and `explain` need write access.
+
+{bench_command.USAGE}"""
 
 
 @dataclass(frozen=True)
@@ -63,20 +69,14 @@ class Help:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Measure this pull request; the grammar of the words belongs to the measuring."""
-
-    words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Unknown:
     """Something that starts like a command; `problem` says what is wrong with it."""
 
     problem: str
+    usage: str = USAGE
 
 
-Command = Review | Explain | Ignore | Pause | Resume | Help | Bench | Unknown
+Command = Review | Explain | Ignore | Pause | Resume | Help | BenchCommand | Unknown
 _PLAIN: dict[str, Command] = {
     "review": Review(),
     "pause": Pause(),
@@ -102,8 +102,15 @@ def parse(line: str) -> Command:
         return Unknown(f"a command may have {LONGEST} characters")
     words = found[2].split()
     if found[1] == BENCH:
-        return Bench(tuple(words))
+        return _bench(words)
     return _hostside(words)
+
+
+def _bench(words: list[str]) -> Command:
+    try:
+        return bench_command.parse(words)
+    except UsageError as problem:
+        return Unknown(str(problem), bench_command.USAGE)
 
 
 def _hostside(words: list[str]) -> Command:

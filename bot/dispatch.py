@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bot import answers, handlers, jobs
+from bot import answers, bench_say, handlers, jobs
+from bot.bench_work import Quota
 from bot.errors import BotError, ConfigError
 from bot.examine import Runner, in_children
 from bot.github_errors import GoneError, SupersededError, TryAgainError
@@ -35,6 +36,13 @@ class Office:
     open_client: Open
     ring: Callable[[Bell], None]
     run: Runner = in_children
+    quota: Quota = field(default_factory=Quota)
+    pages: str = ""
+
+    def desk(self, job: Job, held: Callable[[], bool] = lambda: True) -> Desk:
+        """What this job works with."""
+        client = self.open_client(job)
+        return Desk(client, self.store, held, self.run, self.quota, self.pages)
 
 
 def work_on(office: Office, number: int) -> None:
@@ -57,7 +65,7 @@ def _attempt(office: Office, job: Job, heart: Heartbeat) -> tuple[str, str, tupl
     """The job's new state, the words for it, and who is waiting for its end."""
     store = office.store
     try:
-        desk = Desk(office.open_client(job), store, heart.held, office.run)
+        desk = office.desk(job, heart.held)
         outcome = _do(office, desk, job)
         return State.DONE, outcome, store.finish(job, State.DONE, outcome)
     except LostError:
@@ -78,6 +86,9 @@ def _do(office: Office, desk: Desk, job: Job) -> str:
     try:
         if job.kind is Kind.COMMAND:
             return answers.answer(desk, _asked(job, ref))
+        if job.kind is Kind.BENCH:
+            bench, version = (int(job.arguments.get(name, 0)) for name in ("bench", "version"))
+            return bench_say.bring_up_to_date(desk, ref, bench, version)
         return jobs.review_pull(desk, ref, asked=bool(job.arguments.get("asked")))
     except ConfigError as problem:
         jobs.explain_configuration(desk, desk.client.pull(ref).ref, problem)
@@ -110,8 +121,8 @@ def _later(
 def _give_up(office: Office, job: Job, problem: str) -> tuple[str, str, tuple[Bell, ...]]:
     problem = redact(problem)
     try:
-        desk = Desk(office.open_client(job), office.store)
-        jobs.explain_failure(desk, pull_ref(job), problem)
+        if job.kind is not Kind.BENCH:  # the review of the commit is not what failed
+            jobs.explain_failure(office.desk(job), pull_ref(job), problem)
     except Exception:  # the explanation is a courtesy; the parked job is the record
         log.warning("a job that was given up could not be explained on its pull request")
     return State.PARKED, problem, office.store.finish(job, State.PARKED, problem)
@@ -133,6 +144,10 @@ def _asked(job: Job, ref: PullRef) -> answers.Asked:
         comment=int(said.get("comment", 0)),
         on_line=bool(said.get("on_line", False)),
         key=f"command-{job.id}",
+        origin=job.key,
+        created=str(said.get("created", "")),
+        head=str(said.get("head", "")),
+        reply_to=int(said.get("reply_to", 0)),
     )
 
 

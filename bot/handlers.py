@@ -79,7 +79,10 @@ def _closed(event: Event) -> Work:
         return NOTHING
     # A redelivered "closed" must not drop what a later "reopened" queued.
     until = pull.updated_at
-    return Work(drops=(Drop(CLOSED, event.installation, event.repo, pull.number, until),))
+    key = f"closed:{event.repo}#{pull.number}@{until}"
+    end = JobSpec(key, Kind.BENCH, event.repo, pull.number, event.installation)
+    older = Drop(CLOSED, event.installation, event.repo, pull.number, until)
+    return Work((end,), (older,))
 
 
 def _comment(event: Event) -> Work:
@@ -98,6 +101,9 @@ def _comment(event: Event) -> Work:
         "comment": comment.id,
         "on_line": on_line,
         "author": comment.user.login,
+        "created": comment.created_at,
+        "head": payload.pull_request.head.sha if payload.pull_request else "",
+        "reply_to": comment.in_reply_to_id or 0,
     }
     key = f"command:{event.repo}:{'line' if on_line else 'talk'}:{comment.id}"
     return _command(event, key, pull.number, arguments)
@@ -114,7 +120,7 @@ def _button(event: Event) -> Work:
     if run is None or by is None or pressed is None or pressed.identifier != BENCHMARK_BUTTON:
         return NOTHING
     number = _pull_of(run.external_id, [pull.number for pull in run.pull_requests])
-    arguments = {"lines": [f"{BENCH} {run.head_sha}"], "comment": 0, "author": by.login}
+    arguments = {"lines": [f"{BENCH} sha={run.head_sha}"], "comment": 0, "author": by.login}
     key = f"button:{event.delivery}"
     return _command(event, key, number, arguments) if number else NOTHING
 

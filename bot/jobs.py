@@ -9,11 +9,15 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from bot import baseline, lifecycle, wishes
 from bot import config as configuration
-from bot import lifecycle, wishes
+from bot.bench_work import Quota
+from bot.benches import Benches
 from bot.config import RepoConfig
+from bot.config_nearest import for_change
+from bot.diff import ChangedFile
 from bot.errors import ConfigError
 from bot.examine import Runner, in_children
 from bot.github_errors import GitHubError, SupersededError
@@ -21,6 +25,11 @@ from bot.pulls import Check, Plan, Posted, Pull, PullClient, PullRef
 from bot.review import Review, build_review
 from bot.store import Store
 from bot.wishes import Reviewed
+
+CLOSED = "the pull request was closed"
+PUSHED = (
+    "a newer push replaced the commit that was to be measured; `/gpu-bench` measures the new one"
+)
 
 
 class NeedlessError(Exception):
@@ -39,6 +48,8 @@ class Desk:
     store: Store
     held: Callable[[], bool] = lambda: True  # whether the job is still this worker's
     run: Runner = in_children
+    quota: Quota = field(default_factory=Quota)
+    pages: str = ""  # address of this service's pages; empty: they cannot be reached from outside
 
 
 def review_pull(desk: Desk, ref: PullRef, asked: bool = False) -> str:
@@ -50,17 +61,34 @@ def review_pull(desk: Desk, ref: PullRef, asked: bool = False) -> str:
     silent = wishes.ignored(desk.store, ref.full_name, ref.number)
     if not asked:
         _look_for_reasons(desk, pull, config)
-    files = desk.client.changed_files(ref)
-    wanted = replace(config, ignore=config.ignore | silent)
-    review = build_review(files, wanted, desk.run, str(ref))
+    _, review = judged(desk, ref, config)
     plan = lifecycle.plan(review, desk.client.earlier(ref), ref, silent)
     posted = _post(desk, ref, plan if config.check_run else replace(plan, check=None))
     _record(desk, ref, review, posted, time.monotonic() - started)
     return f"{review.conclusion}: {len(review.comments)} findings, {posted.comments} new comments"
 
 
+def judged(desk: Desk, ref: PullRef, config: RepoConfig) -> tuple[tuple[ChangedFile, ...], Review]:
+    """The changed files at this head, and the review of them."""
+    read = desk.client.reader(ref)
+    silent = wishes.ignored(desk.store, ref.full_name, ref.number)
+    files = desk.client.changed_files(ref)
+    wanted = for_change(config, read, files).ignoring(silent)
+    review = build_review(files, wanted, desk.run, str(ref), baseline.load(config, read))
+    return files, review
+
+
+def end_benchmark(store: Store, pull: Pull) -> bool:
+    """Whether a benchmark was under way that this pull request has outrun, and is cancelled now."""
+    benches, repo, number = Benches(store), pull.ref.full_name, pull.ref.number
+    if not pull.open:
+        return benches.cancel_of(repo, number, CLOSED)
+    return benches.cancel_of(repo, number, PUSHED, keep_head=pull.ref.head_sha)
+
+
 def _current(desk: Desk, ref: PullRef) -> Pull:
     pull = desk.client.pull(ref)
+    end_benchmark(desk.store, pull)
     if not pull.open:
         raise NeedlessError("the pull request is closed")
     if ref.head_sha and pull.ref.head_sha != ref.head_sha:

@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from bot.bench_work import Quota
 from bot.dispatch import Office, work_on
 from bot.github import Access, connect
 from bot.github_turns import FileTurns, Turns
@@ -83,4 +84,11 @@ class Worker:
         # Whatever a power cut takes from a worker is done again, so it need not wait for the disk,
         # nor keep waiting for it the process that answers GitHub.
         store = open_store(self._settings, durable=False)
-        return Office(store, Clients(access(self._settings, store)), bell(self._settings))
+        settings = self._settings
+        return Office(
+            store,
+            Clients(access(settings, store)),
+            bell(settings),
+            quota=Quota(settings.bench_per_repository, settings.bench_per_person),
+            pages=settings.public_url,
+        )

@@ -80,6 +80,8 @@ class Comment(BaseModel):
     id: int
     body: str | None = None
     user: User | None = None
+    created_at: str = ""
+    in_reply_to_id: int | None = None  # on lines: the comment that began the conversation
 
 
 class PullNumber(BaseModel):

@@ -14,6 +14,8 @@ from pydantic import Field
 
 from gpu_runner.wire import Amount, Count, Label, Number, Positive, Record, Sentence, Share, Text
 
+FEWEST_ROUNDS, MOST_ROUNDS = 2, 60
+
 
 class Backend(StrEnum):
     """Where the benchmarked code runs; `auto` is only a request, never a result."""
@@ -48,8 +50,8 @@ class Verdict(StrEnum):
 class Protocol(Record):
     """How a benchmark is measured; the defaults are those of the published method."""
 
-    rounds: Annotated[int, Field(ge=2, le=60)] = 10
-    most_rounds: Annotated[int, Field(ge=2, le=60)] = 20
+    rounds: Annotated[int, Field(ge=FEWEST_ROUNDS, le=MOST_ROUNDS)] = 10
+    most_rounds: Annotated[int, Field(ge=FEWEST_ROUNDS, le=MOST_ROUNDS)] = 20
     warm_up_calls: Annotated[int, Field(ge=0, le=1_000)] = 3
     warm_up_seconds: Annotated[float, Field(ge=0, le=60)] = 0.5
     calls: Annotated[int, Field(ge=1, le=10_000)] = 30

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bot import commands
-from bot.commands import Bench, Command, Explain, Help, Ignore, Pause, Resume, Review, Unknown
+from bot.bench_command import BenchStatus, CancelBench, Measure
+from bot.commands import Command, Explain, Help, Ignore, Pause, Resume, Review, Unknown
 
 SHA = "a" * 40
 
@@ -25,8 +26,10 @@ SHA = "a" * 40
         pytest.param("/hostside resume", Resume(), id="resume"),
         pytest.param("/hostside help", Help(), id="help"),
         pytest.param("/hostside", Help(), id="nothing asks for help"),
-        pytest.param("/gpu-bench", Bench(), id="bench"),
-        pytest.param(f"/gpu-bench {SHA} train", Bench((SHA, "train")), id="bench with words"),
+        pytest.param("/gpu-bench", Measure(), id="bench"),
+        pytest.param(f"/gpu-bench sha={SHA} x", Measure(("x",), sha=SHA), id="bench with words"),
+        pytest.param("/gpu-bench cancel", CancelBench(), id="bench cancel"),
+        pytest.param("/gpu-bench status", BenchStatus(), id="bench status"),
         pytest.param(
             "/hostside reveiw", Unknown("there is no command 'reveiw'"), id="unknown word"
         ),

@@ -46,6 +46,7 @@ class Talk:
     wrong: dict[str, BotError | Exception] = field(default_factory=dict)  # method -> what it raises
     plans: list[Plan] = field(default_factory=list)
     replies: dict[str, str] = field(default_factory=dict)
+    stickies: dict[str, str] = field(default_factory=dict)
     reactions: list[str] = field(default_factory=list)
 
     def _maybe(self, method: str) -> None:
@@ -80,6 +81,13 @@ class Talk:
         self._maybe("reply")
         self.replies[key] = body
         return 1
+
+    def sticky(self, ref: PullRef, body: str, name: str) -> int:
+        self.stickies[name] = body
+        return 1
+
+    def finding(self, ref: PullRef, comment: int) -> str:
+        return ""
 
     def react(self, ref: PullRef, comment: int, content: str, on_line: bool = False) -> None:
         self._maybe("react")
@@ -303,7 +311,9 @@ def test_an_ignored_rule_is_silent_on_this_pull_request(bench: Bench) -> None:
         pytest.param("/hostside explain GPU999", "there is no rule", "confused", id="no rule"),
         pytest.param("/hostside reveiw", "no command", "confused", id="unknown word"),
         pytest.param("/hostside ignore GPU999", "there is no rule", "confused", id="ignore what"),
-        pytest.param("/gpu-bench", HEAD, "confused", id="no GPU runner"),
+        pytest.param("/gpu-bench", HEAD, "confused", id="a head that may be another"),
+        pytest.param("/gpu-bench fast=1", "gpu=LABEL", "confused", id="unknown option"),
+        pytest.param("/gpu-bench status", "No benchmark", "+1", id="no benchmark yet"),
     ],
 )
 def test_a_command_is_answered(bench: Bench, line: str, words: str, reaction: str) -> None:

@@ -55,6 +55,22 @@ def test_a_head_to_review_is_one_job_that_replaces_older_ones(action: str) -> No
             events.issue_comment("/hostside review", user=events.ROBOT),
             id="a bot",
         ),
+        pytest.param(
+            "issue_comment", events.issue_comment("/gpu-bench", "edited"), id="a benchmark, edited"
+        ),
+        pytest.param(
+            "issue_comment",
+            events.issue_comment("/gpu-bench", user=events.ROBOT),
+            id="a benchmark, by a bot",
+        ),
+        pytest.param(
+            "issue_comment", events.issue_comment("> /gpu-bench\n\nWhy?"), id="a benchmark, quoted"
+        ),
+        pytest.param(
+            "issue_comment",
+            events.issue_comment("```\n/gpu-bench\n```"),
+            id="a benchmark, in a code block",
+        ),
     ],
 )
 def test_what_is_not_ours_asks_for_nothing(name: str, body: dict[str, Any]) -> None:
@@ -85,6 +101,18 @@ def test_a_comment_with_commands_is_one_job_that_holds_nothing_else_of_it(
     assert "Hm" not in job.text
 
 
+def test_what_a_comment_is_about_comes_with_it_as_far_as_github_says() -> None:
+    talk = events.issue_comment("/gpu-bench")
+    talk["comment"]["created_at"] = "2026-01-01T00:00:02Z"
+    (job,) = worked("issue_comment", talk).jobs
+    said = job.arguments
+    assert (said["created"], said["head"], said["reply_to"]) == ("2026-01-01T00:00:02Z", "", 0)
+    line = events.line_comment("/gpu-bench")
+    line["comment"] |= {"in_reply_to_id": 70}
+    (job,) = worked("pull_request_review_comment", line).jobs
+    assert (job.arguments["head"], job.arguments["reply_to"]) == (events.HEAD, 70)
+
+
 @pytest.mark.parametrize(
     ("changed", "number"),
     [
@@ -99,7 +127,7 @@ def test_the_button_is_the_command_at_the_checked_commit(
 ) -> None:
     (job,) = worked("check_run", events.check_run("requested_action", **changed)).jobs
     assert job.number == number
-    assert job.arguments["lines"] == [f"/gpu-bench {events.HEAD}"]
+    assert job.arguments["lines"] == [f"/gpu-bench sha={events.HEAD}"]
 
 
 def test_a_check_asked_for_again_is_a_review_of_its_own() -> None:
@@ -115,6 +143,8 @@ def test_a_suite_asked_for_again_reviews_each_of_its_pull_requests() -> None:
 
 def test_what_is_closed_or_removed_is_not_worked_on() -> None:
     closed = worked("pull_request", events.pull_request("closed"))
+    (end,) = closed.jobs
+    assert (end.kind, end.number, dict(end.arguments)) == (Kind.BENCH, 1, {})
     assert closed.drops == (Drop(CLOSED, 5, "acme/train", 1, "2026-01-01T00:00:01Z"),)
     installation = {"action": "deleted", "installation": {"id": 5}, "sender": events.ADA}
     assert worked("installation", installation).drops == (Drop(REMOVED, 5),)
