@@ -118,9 +118,9 @@ class Intake:
             )
             _tell(batch, problem)
             return
-        _tell(batch, None)
         for bells in rung:
             self.ring(bells)
+        _tell(batch, None)
 
     def _toll(self) -> None:
         waiting: dict[int, Bell] = {}

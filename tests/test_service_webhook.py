@@ -5,6 +5,8 @@ import hashlib
 import hmac
 import json
 import logging
+import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import service_events as events
 
 from bot import upkeep
 from bot.app import LARGEST, House, make_app
+from bot.cli.serve import listen
 from bot.intake import Intake
 from bot.logs import JsonLines, about, say
 from bot.store import Store
@@ -29,8 +32,11 @@ class Rung:
     def __init__(self) -> None:
         self.bells: list[Bell] = []
         self.broken = False
+        self.busy = threading.Event()
+        self.busy.set()
 
     def __call__(self, bell: Bell) -> None:
+        self.busy.wait(30)
         if self.broken:
             raise OSError("connection refused")
         self.bells.append(bell)
@@ -166,6 +172,30 @@ def test_a_delivery_that_cannot_be_stored_is_not_accepted(house: House) -> None:
     assert answer.status_code == 503
     assert sent(house, lambda c: c.get("/readyz")).status_code == 503
     assert sent(house, lambda c: c.get("/healthz")).status_code == 200
+
+
+def test_bells_for_what_was_superseded_meanwhile_are_not_rung(house: House, rung: Rung) -> None:
+    pushes = [
+        events.pull_request("synchronize", head=f"{n:040x}", at=f"2026-01-01T00:00:{n:02d}Z")
+        for n in range(30)
+    ]
+    rung.busy.clear()
+    for number, push in enumerate(pushes):
+        answer = delivered(house, json.dumps(push).encode(), X_GitHub_Delivery=f"push-{number}")
+        assert answer.status_code == 202
+    rung.busy.set()
+    house.intake.close()
+    assert upkeep.counts(house.store) == {("review", "queued"): 1, ("review", "dropped"): 29}
+    (newest,) = upkeep.waiting(house.store)
+    assert len(rung.bells) <= 2  # one may have been in hand already
+    assert rung.bells[-1] == newest
+
+
+def test_an_answer_is_sent_without_waiting_for_an_acknowledgement() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_flood_is_stored_in_few_transactions_and_answered_one_by_one(house: House) -> None:
