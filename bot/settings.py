@@ -12,23 +12,19 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
+from bot.database_settings import DOTENV, PREFIX, DatabaseSettings
 from bot.errors import ConfigError
 
-PREFIX = "HOSTSIDE_"
-DOTENV = ".env"
 # Read elsewhere, so not mistakes here.
 _ELSEWHERE = frozenset({"DEBUG", "DOCS_URL", "SANDBOX", "SANDBOX_IMAGE", "SERVER_URL"})
 SHORTEST_TOKEN = 20
-_DATABASES = ("sqlite", "postgresql")
 _BROKERS = ("filesystem", "redis", "rediss", "amqp", "amqps")
 
 
-class Settings(BaseSettings):
+class Settings(DatabaseSettings):
     """Everything an operator may set; only the App's identity has no default."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     app_id: int = Field(gt=0)
     private_key: SecretStr = SecretStr("")
@@ -38,9 +34,7 @@ class Settings(BaseSettings):
     github_api_url: str = "https://api.github.com"
     github_api_version: str = "2022-11-28"
     public_url: str = ""
-    data_dir: Path = Path("hostside-data")
     broker_url: str = ""  # empty: a folder of data_dir
-    database_url: str = ""  # empty: a file of data_dir
     runner_token: SecretStr = SecretStr("")  # empty: no `hostside gpu-runner` can sign in
     runner_token_previous: SecretStr = SecretStr("")  # still accepted while a new one spreads
     bench_source_mib: int = Field(default=512, ge=1)  # of a repository's two commits, packed
@@ -72,16 +66,6 @@ class Settings(BaseSettings):
         if value and (parts.scheme not in ("http", "https") or not parts.netloc):
             raise ValueError("should be an address that starts with https://")
         return value.rstrip("/")
-
-    @field_validator("database_url")
-    @classmethod
-    def _database(cls, value: str) -> str:
-        kind = value.partition(":")[0].partition("+")[0]
-        if value and kind not in _DATABASES:
-            raise ValueError("should start with sqlite:// or postgresql://")
-        if kind == "postgresql":
-            return "postgresql+psycopg:" + value.partition(":")[2]
-        return value
 
     @field_validator("broker_url")
     @classmethod
@@ -133,11 +117,6 @@ class Settings(BaseSettings):
         """What a machine that measures may sign in with; empty: there are none."""
         both = (self.runner_token, self.runner_token_previous)
         return tuple(s.get_secret_value().encode() for s in both if s.get_secret_value())
-
-    @property
-    def database(self) -> str:
-        """Where the job table is, as SQLAlchemy wants it."""
-        return self.database_url or f"sqlite:///{(self.data_dir / 'hostside.db').absolute()}"
 
     @property
     def broker(self) -> str:

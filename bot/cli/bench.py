@@ -1,4 +1,4 @@
-"""`hostside bench list|run|model`: what can be measured, and measuring it."""
+"""`hostside bench list|run|model|history`: what can be measured, measuring it, and what was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from bot.cli import bench_model, ending
+from bot.cli import bench_history, bench_model, ending
 from bot.config import RepoConfig, load
 from bot.errors import UsageError
 from bot.reports import bench as written
@@ -31,14 +31,15 @@ LONGEST = 10  # times the asked-for seconds that a process may take on a busy ma
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the three subcommands."""
-    commands = parser.add_subparsers(dest="what", required=True, metavar="list|run|model")
+    """Declare the subcommands."""
+    commands = parser.add_subparsers(dest="what", required=True, metavar="list|run|model|history")
     listing = commands.add_parser("list", help="the benchmarks of a commit; nothing is run")
     listing.add_argument("--repo", type=Path, default=Path(), metavar="DIR")
     listing.add_argument("--head", default="HEAD", metavar="REV", help="the commit (HEAD)")
     listing.add_argument("--format", choices=("text", "json"), default="text")
     _configure_run(commands.add_parser("run", help="measure base against head in the sandbox"))
     bench_model.configure(commands.add_parser("model", help=bench_model.HELP))
+    bench_history.configure(commands.add_parser("history", help=bench_history.HELP))
 
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
                 return bench_model.run(arguments)
             case "list":
                 return _list(arguments)
+            case "history":
+                return bench_history.run(arguments)
             case _:
                 return _run(arguments)
     except RunnerError as problem:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:  # `hostside trace` prints its reports without loading the analysis
     from bot.review import Review
 
-FORMATS = ("text", "json", "sarif", "github", "markdown", "html")
+FORMATS = ("text", "json", "sarif", "github", "markdown", "html", "rdjson", "rdjsonl")
 
 
 class _Report(Protocol):

@@ -11,8 +11,14 @@ from gpu_runner.models import BenchReport
 
 
 def environment(report: BenchReport) -> str:
-    """Everything around the code, and the command that measures it again."""
-    run, device, around = report.run, report.run.device, report.run.environment
+    """Everything around the code, and the command that measures it again, as Markdown."""
+    listed = "\n".join(f"- {prose(line)}" for line in around(report))
+    return f"{listed}\n\n{fenced(repeat(report), 'sh')}"
+
+
+def around(report: BenchReport) -> list[str]:
+    """The machine, its state while it measured, the libraries and the variables that were set."""
+    software, device = report.run.environment, report.run.device
     lines = [*machine(report)]
     if device:
         facts = {
@@ -25,17 +31,18 @@ def environment(report: BenchReport) -> str:
         }
         lines += [f"{name}: {value}" for name, value in facts.items() if value]
     lines += _clocks(report)
-    lines += ["; ".join(f"{name} {version}" for name, version in around.packages)]
-    lines += [f"{name}={value}" for name, value in around.variables]
-    listed = "\n".join(f"- {prose(line)}" for line in lines if line)
-    repeat = (
-        f"hostside bench run --base {run.request.base} --head {run.request.head}"
-        f" --backend {run.backend}"
-    )
-    if run.request.patch is not None:
-        repeat += " --patch SUGGESTION.diff"
-    targets = "".join(f" {shlex.quote(each)}" for each in run.request.targets)
-    return f"{listed}\n\n{fenced(repeat + targets, 'sh')}"
+    lines += ["; ".join(f"{name} {version}" for name, version in software.packages)]
+    lines += [f"{name}={value}" for name, value in software.variables]
+    return [line for line in lines if line]
+
+
+def repeat(report: BenchReport) -> str:
+    """The command that measures the same on another machine."""
+    request = report.run.request
+    words = ["hostside", "bench", "run", *map(shlex.quote, request.targets)]
+    words += ["--base", request.base, "--head", request.head, "--backend", report.run.backend]
+    words += ["--patch", "SUGGESTION.diff"] if request.patch is not None else []
+    return " ".join(words)
 
 
 def _yes(value: bool | None) -> str | None:

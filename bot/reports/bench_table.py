@@ -45,20 +45,24 @@ def _cell(text: str) -> str:
 
 def table(report: BenchReport, benchmark: BenchmarkRun) -> str:
     """One column for each variant; rows in which nothing is known are left out."""
-    variants = benchmark.variants
-    columns = {each: _column(report, benchmark, each) for each in variants}
-    known = {name for column in columns.values() for name in column}
-    names = [name for name in ROWS if name in known]
-    if not names:
+    rows = cells(report, benchmark)
+    if not rows:
         return ""
-    rows = [
-        "| | " + " | ".join(each.value for each in variants) + " |",
-        "|---|" + "--:|" * len(variants),
+    lines = [
+        "| | " + " | ".join(each.value for each in benchmark.variants) + " |",
+        "|---|" + "--:|" * len(benchmark.variants),
     ]
-    for name in names:
-        cells = " | ".join(columns[each].get(name, "–") for each in variants)
-        rows.append(f"| {name} | {cells} |")
-    return "\n".join(rows)
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(each)} |" for name, each in rows)])
+
+
+def cells(report: BenchReport, benchmark: BenchmarkRun) -> list[tuple[str, tuple[str, ...]]]:
+    """Each row's name, and its cell for each of the benchmark's variants."""
+    columns = [_column(report, benchmark, each) for each in benchmark.variants]
+    return [
+        (name, tuple(column.get(name, "–") for column in columns))
+        for name in ROWS
+        if any(name in column for column in columns)
+    ]
 
 
 def _column(report: BenchReport, benchmark: BenchmarkRun, variant: Variant) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analyzers.finding import Confidence, Severity
 from bot.comments import ReviewComment
 from bot.neutral import visible
@@ -14,21 +16,40 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 def render(review: Review) -> str:
     """One line for each annotation; what does not fit is counted in the last."""
+    missed = [
+        f"hostside: {plain(f.path)} was not judged: {plain(f.reason)}" for f in unjudged(review)
+    ]
+    lines = annotations(review, "in the log of `hostside --format text`")
+    lines[-1:-1] = missed  # the last one sums up
+    return "".join(f"{line}\n" for line in lines)
+
+
+def annotations(review: Review, rest: str, notes: Sequence[tuple[str, str, str]] = ()) -> list[str]:
+    """The annotations, the worst first: `notes` (level, title, text), findings, a closing line.
+
+    GitHub drops what is too much of one level without a word, so the closing line says how many
+    are not shown, and that they are `rest`.
+    """
     sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
-    lines: list[str] = []
+    lines = [f"::{level} title={_property(title)}::{_data(text)}" for level, title, text in notes]
     left_out = 0
     for severity, level in _LEVELS.items():
-        most = MOST - 1 if level == "notice" else MOST  # the last notice sums up
+        taken = sum(note[0] == level for note in notes) + (level == "notice")
         found = sorted(
             (c for c in sure if c.finding.severity is severity), key=lambda c: c.finding.order
         )
+        most = max(MOST - taken, 0)
         lines += [_annotation(level, comment) for comment in found[:most]]
         left_out += len(found[most:])
-    lines += [f"hostside: {visible(f.path)} was not judged: {f.reason}" for f in unjudged(review)]
-    more = f" {left_out} more are in the log of `hostside --format text`." if left_out else ""
-    if sure or unjudged(review):
+    more = f" {left_out:,} more are {rest}." if left_out else ""
+    if sure or notes or unjudged(review):
         lines.append(f"::notice title=Hostside::{_data(closing(review) + more)}")
-    return "".join(f"{line}\n" for line in lines)
+    return lines
+
+
+def plain(text: str) -> str:
+    """Text for the log that no runner takes for a command."""
+    return " ".join(visible(text).split()).replace("##[", "## [")
 
 
 def _annotation(level: str, comment: ReviewComment) -> str:

@@ -10,16 +10,21 @@ from bot.reports.words import closing, counted_files, unjudged
 from bot.review import Review
 
 MOST_LISTED = 50
+RULE = "\n\n---\n\n"  # between two comments
 
 
 def render(review: Review) -> str:
     """Every comment below its place, then the summary."""
-    parts = [
+    return RULE.join([*sections(review), summary(review)]) + "\n"
+
+
+def sections(review: Review) -> list[str]:
+    """The comments that stand at their places, each below its place."""
+    return [
         f"### {_place(comment)}\n\n{comment.body}"
         for comment in review.comments
         if comment.placement is not Placement.SUMMARY
     ]
-    return "\n\n---\n\n".join([*parts, summary(review)]) + "\n"
 
 
 def summary(review: Review) -> str:
