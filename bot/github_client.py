@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from urllib.parse import quote
 
 from bot.config import Reader
 from bot.diff import ChangedFile
@@ -62,10 +63,17 @@ class Client:
         pull = self._current(ref)
         return self._files.changed(replace(pull, ref=ref))
 
+    def between(self, ref: PullRef) -> PullRef:
+        """The same two commits, the base by its name, where `ref` may name a branch."""
+        return replace(ref, base_sha=self._compared(ref).base_commit.sha)
+
+    def _compared(self, ref: PullRef) -> Comparison:
+        path = f"repos/{ref.full_name}/compare/{quote(ref.base_sha, safe='')}...{ref.head_sha}"
+        return self._calls.get(path, per_page="1").read(Comparison)
+
     def compared(self, ref: PullRef, clone_url: str = "") -> tuple[ChangedFile, ...]:
         """What `ref.head_sha` changes since it left `ref.base_sha`, without a pull request."""
-        path = f"repos/{ref.full_name}/compare/{ref.base_sha}...{ref.head_sha}"
-        files = len(self._calls.get(path, per_page="1").read(Comparison).files or ())
+        files = len(self._compared(ref).files or ())
         return self._files.changed(
             Pull(ref, "", "", True, False, (), "", "", files=files, clone_url=clone_url)
         )
@@ -127,6 +135,11 @@ class Client:
     def permission(self, ref: PullRef, login: str) -> str:
         """What the person may do here: admin, write, read or none."""
         return self._said.permission(ref, login)
+
+    def wait(self, seconds: float) -> None:
+        """Let this much time pass before another try, and no less than between two writes."""
+        governor = self._calls.governor
+        governor.clock.sleep(max(seconds, governor.gap))
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -82,6 +82,7 @@ class Commit(Shape):
 class Comparison(Shape):
     """Two commits compared; at most 300 files are listed."""
 
+    base_commit: Commit
     merge_base_commit: Commit
     files: tuple[ListedFile, ...] | None = None
 

@@ -6,7 +6,6 @@ be done again from its start after a crash at any point, for GitHub is asked fir
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from bot.examine import Runner, in_children
 from bot.github_errors import GitHubError, SupersededError
 from bot.pulls import Check, Plan, Posted, Pull, PullClient, PullRef
 from bot.review import Review, build_review
+from bot.skipping import reason_to_skip
 from bot.store import Store
 from bot.wishes import Reviewed
 
@@ -100,22 +100,8 @@ def _look_for_reasons(desk: Desk, pull: Pull, config: RepoConfig) -> None:
     """Raise the reason to leave this pull request alone, if there is one."""
     if by := wishes.paused_by(desk.store, pull.ref.full_name, pull.ref.number):
         raise NeedlessError(f"paused by {by}")
-    if pull.draft and not config.review_drafts:
-        raise NeedlessError("a draft")
-    wanted = {
-        "label": (pull.labels, config.skip_labels),
-        "title": ((pull.title,), config.skip_titles),
-        "author": ((pull.author,), config.skip_authors),
-        "branch": ((pull.base_branch, pull.head_branch), config.skip_branches),
-    }
-    for what, (texts, patterns) in wanted.items():
-        if any(_like(text, pattern) for text in texts for pattern in patterns):
-            raise NeedlessError(f"the configuration leaves it alone for its {what}")
-
-
-def _like(text: str, pattern: str) -> bool:
-    # Brackets are common in titles and accounts, so they stand for themselves.
-    return fnmatch.fnmatchcase(text.lower(), pattern.lower().replace("[", "[[]"))
+    if reason := reason_to_skip(pull, config):
+        raise NeedlessError(reason)
 
 
 def _post(desk: Desk, ref: PullRef, plan: Plan) -> Posted:

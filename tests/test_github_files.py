@@ -200,7 +200,7 @@ def test_more_files_than_github_lists_are_not_passed_over_in_silence(tmp_path: P
         last = httpx.Response(200, json=listed)
         net.get(f"{base}/pulls/1/files").mock(side_effect=[page] * 29 + [last])
         net.get(url__startswith=f"{base}/compare/").respond(
-            json={"merge_base_commit": {"sha": "c"}}
+            json={"base_commit": {"sha": "b"}, "merge_base_commit": {"sha": "c"}}
         )
         client = connect(Access(), token="t", repository="o/r")
         with pytest.raises(GitHubError, match="3,000"):

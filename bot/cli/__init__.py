@@ -31,6 +31,7 @@ COMMANDS = {
     "serve": "run the GitHub App: webhooks, and a worker along with them",
     "worker": "do the GitHub App's jobs",
     "jobs": "list the GitHub App's jobs, and run parked ones again",
+    "action": "review what started a run of GitHub Actions",
     "demo": "review the bundled example change",
 }
 

@@ -19,22 +19,22 @@ def render(review: Review) -> str:
     missed = [
         f"hostside: {plain(f.path)} was not judged: {plain(f.reason)}" for f in unjudged(review)
     ]
-    lines = annotations(review, "in the log of `hostside --format text`")
+    lines = noted(review, "in the log of `hostside --format text`")
     lines[-1:-1] = missed  # the last one sums up
     return "".join(f"{line}\n" for line in lines)
 
 
-def annotations(review: Review, rest: str, notes: Sequence[tuple[str, str, str]] = ()) -> list[str]:
+def noted(review: Review, rest: str, notes: Sequence[tuple[str, str, str]] = ()) -> list[str]:
     """The annotations, the worst first: `notes` (level, title, text), findings, a closing line.
 
     GitHub drops what is too much of one level without a word, so the closing line says how many
     are not shown, and that they are `rest`.
     """
     sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
-    lines = [f"::{level} title={_property(title)}::{_data(text)}" for level, title, text in notes]
+    lines = [note(*each) for each in notes]
     left_out = 0
     for severity, level in _LEVELS.items():
-        taken = sum(note[0] == level for note in notes) + (level == "notice")
+        taken = sum(each[0] == level for each in notes) + (level == "notice")
         found = sorted(
             (c for c in sure if c.finding.severity is severity), key=lambda c: c.finding.order
         )
@@ -43,8 +43,13 @@ def annotations(review: Review, rest: str, notes: Sequence[tuple[str, str, str]]
         left_out += len(found[most:])
     more = f" {left_out:,} more are {rest}." if left_out else ""
     if sure or notes or unjudged(review):
-        lines.append(f"::notice title=Hostside::{_data(closing(review) + more)}")
+        lines.append(note("notice", "Hostside", closing(review) + more))
     return lines
+
+
+def note(level: str, title: str, text: str) -> str:
+    """An annotation that stands at no line."""
+    return f"::{level} title={_property(title)}::{_data(text)}"
 
 
 def plain(text: str) -> str:

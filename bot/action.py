@@ -1,0 +1,90 @@
+"""The GitHub Action: one run, from the event's file to the exit code.
+
+Whatever happens, the outputs, the job's summary and the annotations say it; the exit code is 1 for
+findings that fail, 2 when nothing could be reviewed, and 0 otherwise, also for a neutral outcome,
+which a job has no sign for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TextIO
+
+from bot import action_event, action_inputs, action_report
+from bot.action_change import Desk, Judged, NothingError, judge
+from bot.action_files import add_summary, say, set_outputs
+from bot.action_post import Told, post
+from bot.action_report import Place
+from bot.errors import BotError, UsageError
+from bot.github import API, Access, connect
+from bot.github_errors import SupersededError
+from bot.reports.github import note
+from bot.review import Conclusion
+
+OK, FINDINGS, USAGE = 0, 1, 2
+WRITE_SECONDS = "HOSTSIDE_WRITE_SECONDS"
+
+
+def run(environment: Mapping[str, str], out: TextIO) -> int:
+    """The exit code of the step."""
+    try:
+        return _run(environment, out)
+    except (NothingError, SupersededError) as reason:
+        set_outputs(environment, action_report.no_outputs("skipped"))
+        add_summary(environment, action_report.nothing_summary(str(reason)))
+        print(note("notice", "Hostside", f"Nothing was reviewed: {reason}."), file=out)
+        return OK
+    except BotError as problem:
+        set_outputs(environment, action_report.no_outputs("neutral"))
+        add_summary(environment, action_report.failed_summary(str(problem)))
+        print(note("error", "Hostside", f"Nothing was reviewed: {problem}"), file=out)
+        return USAGE
+
+
+def _run(environment: Mapping[str, str], out: TextIO) -> int:
+    inputs = action_inputs.read(environment)
+    trigger = action_event.read(environment)
+    if not inputs.token:
+        raise UsageError("input token is empty; leave it out to use the workflow's own token")
+    client = connect(_access(environment), token=inputs.token, repository=trigger.repository)
+    try:
+        desk = Desk(client, trigger, inputs, environment)
+        judged = judge(desk)
+        told = _tell(desk, judged)
+    finally:
+        client.close()
+    return _finish(desk, judged, told, out)
+
+
+def _access(environment: Mapping[str, str]) -> Access:
+    gap = environment.get(WRITE_SECONDS, "1")
+    try:
+        return Access(
+            api_url=environment.get("GITHUB_API_URL", "").rstrip("/") or API, write_gap=float(gap)
+        )
+    except ValueError as problem:
+        raise UsageError(f"{WRITE_SECONDS} is {gap!r}; it is a number of seconds") from problem
+
+
+def _tell(desk: Desk, judged: Judged) -> Told:
+    if judged.ref is None:
+        return Told()
+    inputs = desk.inputs
+    return post(desk.client, judged.ref, judged.review, inputs.comments, inputs.check)
+
+
+def _finish(desk: Desk, judged: Judged, told: Told, out: TextIO) -> int:
+    review, environment = judged.review, desk.environment
+    place = Place.of(environment)
+    say(out, action_report.mention(review))
+    for line in action_report.lines(review, told):
+        print(line, file=out)
+    add_summary(environment, action_report.job_summary(review, told))
+    sarif = place.sarif(desk.inputs.sarif_file)
+    action_report.leave_sarif(review, sarif)
+    artifact = ""
+    if told.later and judged.ref is not None:
+        artifact = str(place.folder / "artifact")
+        action_report.leave_artifact(review, judged.ref, place.folder / "artifact")
+    set_outputs(environment, action_report.outputs(review, sarif, artifact))
+    return FINDINGS if review.conclusion is Conclusion.FAILURE else OK
