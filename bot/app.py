@@ -14,6 +14,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from bot import handlers, payloads, upkeep
+from bot.bench_pages import add_pages
+from bot.bench_records import BenchRecords
 from bot.errors import BotError
 from bot.intake import FullError, Intake
 from bot.logs import about, say
@@ -38,6 +40,7 @@ class House:
     allowed_bots: tuple[int, ...] = ()
     workers_alive: Callable[[], bool] = lambda: True  # those started along with this process
     desk: Desk | None = None  # for machines that measure
+    public_url: str = ""  # where browsers find it
 
 
 class _RefusalError(Exception):
@@ -81,6 +84,7 @@ def make_app(house: House) -> FastAPI:
     app.add_api_route("/metrics", figures)
     if house.desk is not None:
         app.include_router(router(house.desk))
+    add_pages(app, BenchRecords(house.store), house.secrets, house.public_url)
     return app
 
 

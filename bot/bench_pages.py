@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
 
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import HTMLResponse
@@ -35,12 +36,19 @@ TRACE_HEADERS = HEADERS | {"Access-Control-Allow-Origin": "https://ui.perfetto.d
 BADGE_HEADERS = HEADERS | {"Cache-Control": "no-cache, max-age=0"}
 
 
-def add_pages(app: FastAPI, records: BenchRecords, secret: bytes, public_url: str = "") -> None:
-    """Add the routes; `public_url` is where browsers find this service, if that is known."""
+def add_pages(
+    app: FastAPI, records: BenchRecords, secrets: Sequence[bytes], public_url: str = ""
+) -> None:
+    """Add the routes; `public_url` is where browsers find this service, if that is known.
+
+    A badge answers under each of the secrets, so that it outlives their rotation.
+    """
 
     def run(token: str) -> Response:
         bench = _found(records, token)
-        html = page(bench, read_report(records, bench), _downloads(records, bench, public_url))
+        downloads = _downloads(records, bench, public_url)
+        badge = f"{public_url}{badge_path(secrets[0], bench.order.repo)}"
+        html = page(bench, read_report(records, bench), downloads, badge)
         again = {} if not bench.active else {"Refresh": "15"}
         return HTMLResponse(html, headers=HEADERS | again)
 
@@ -67,7 +75,11 @@ def add_pages(app: FastAPI, records: BenchRecords, secret: bytes, public_url: st
 
     def badge(key: str, owner: str, name: str) -> Response:
         repo = f"{owner}/{name}"
-        if not hmac.compare_digest(key.encode(), badge_key(secret, repo).encode()):
+        known = [
+            hmac.compare_digest(key.encode(), badge_key(secret, repo).encode())
+            for secret in secrets
+        ]
+        if not any(known):
             raise HTTPException(404, "there is no such badge")
         done = (each for each in records.history(repo) if each.stage is Stage.DONE)
         latest = next(done, None)

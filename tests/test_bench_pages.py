@@ -21,7 +21,7 @@ from bot.cli import main
 from bot.store import Store
 from gpu_runner.models import BenchReport
 
-SECRET = b"a secret of the webhook"
+SECRET, NEWER = b"a secret of the webhook", b"the secret that follows it"
 ORDER = Order("ada/glue", 7, 3, "b" * 40, "a" * 40, "ada", suggestion="all 2 suggestions")
 
 
@@ -50,7 +50,7 @@ class Browser:
 @pytest.fixture
 def browser(benches: Benches) -> Browser:
     app = FastAPI(openapi_url=None)
-    add_pages(app, benches, SECRET, "https://hostside.example")
+    add_pages(app, benches, (NEWER, SECRET), "https://hostside.example")
     return Browser(app)
 
 
@@ -78,6 +78,7 @@ def test_a_run_has_a_page_with_its_numbers_pictures_and_downloads(
     assert "4.4 % of a possible 4.4 %" in page
     assert f'href="/r/{bench.token}/head-0.json.gz"' in page
     assert "https://ui.perfetto.dev/#!/?url=https%3A%2F%2Fhostside.example%2Fr%2F" in page
+    assert f"![gpu-bench](https://hostside.example{badge_path(NEWER, 'ada/glue')})" in page
     assert "evil" not in page
     assert "<script" not in page
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -125,7 +126,7 @@ def test_a_strangers_words_are_text_on_the_page(benches: Benches, browser: Brows
     report = replace(report, run=replace(report.run, benchmarks=benchmarks, notes=(evil,)))
     page = browser.get(run_path(done(benches, report))).text
     assert "<script" not in page
-    assert "<img" not in page
+    assert "<img src=x" not in page
     assert "\u202e" not in page
 
 

@@ -89,9 +89,15 @@ class Page:
     downloads: tuple[Download, ...]
     environment: tuple[str, ...]
     repeat: str
+    badge: str
 
 
-def page(bench: BenchState, report: BenchReport | None, downloads: Sequence[Download] = ()) -> str:
+def page(
+    bench: BenchState,
+    report: BenchReport | None,
+    downloads: Sequence[Download] = (),
+    badge: str = "",
+) -> str:
     """The HTML of a run; without a report, how far it is or why there is none."""
     order, run = bench.order, report.run if report else None
     headline = _headline(bench, report)
@@ -112,6 +118,7 @@ def page(bench: BenchState, report: BenchReport | None, downloads: Sequence[Down
         downloads=tuple(downloads),
         environment=tuple(map(visible, around(report))) if report else (),
         repeat=repeat(report) if report else "",
+        badge=badge,
     )  # fmt: skip
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(page=shown)
