@@ -177,11 +177,13 @@ class Benches(BenchRecords):
         mine = and_(BenchRow.id == bench, BenchRow.lease == lease, BenchRow.stage.in_(HELD))
         with self.store.engine.begin() as connection:
             before = connection.execute(
-                select(BenchRow.stage, BenchRow.said).where(mine)
+                select(BenchRow.stage, BenchRow.said, BenchRow.runner).where(mine)
             ).one_or_none()
             if before is None:
                 return False
             connection.execute(update(BenchRow).where(mine).values(**kept))
+            heard = update(RunnerRow).where(RunnerRow.name == before[2])
+            connection.execute(heard.values(seen=now))
             news = before[0] != Stage.RUNNING or now - before[1] > SAY_SECONDS
             if progress is not None and news:
                 self._say(connection, bench)

@@ -20,6 +20,7 @@ from gpu_runner.measure import Bench, measured
 from gpu_runner.modelling import NOTE, modelled
 from gpu_runner.models import BenchmarkRun, BenchReport, BenchRequest, BenchRun
 from gpu_runner.plain import one_line
+from gpu_runner.raw_traces import RawTraces
 from gpu_runner.records import Backend, Environment, Variant
 from gpu_runner.sandbox import choose
 from gpu_runner.select import Benchmark, Read, Selection, discover, enclosing, select
@@ -38,6 +39,7 @@ class Settings:
 
     python: Path | None = None
     image: str | None = None
+    traces: Path | None = None  # folder for the raw traces
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class _Run:
         self.request = request
         self.listen = listen
         self.started = time.monotonic()
+        self.traces = RawTraces(settings.traces)
         self.date = datetime.now(UTC).isoformat(timespec="seconds")
         self.repository = Repository.around(Path(request.repository))
         self.found: Found = find(request.backend, request.gpu)
@@ -172,7 +175,7 @@ class _Run:
     ) -> tuple[tuple[BenchmarkRun, ...], tuple[str, ...]]:
         if self.found.backend is Backend.MODEL:
             each_one = (
-                modelled(self.request, self.workshop, trees, self.repository, one)
+                modelled(self.request, self.workshop, trees, self.repository, one, self.traces)
                 for one in selection.chosen
             )
             return tuple(itertools.chain.from_iterable(each_one)), ()
@@ -222,6 +225,7 @@ class _Run:
             self.started + request.limits.run_seconds,
             self.found.device.link if self.found.device else None,
             self._executes({each.benchmark.path for each in subjects}),
+            self.traces,
         )
 
     def _tick(self, doing: str) -> None:

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpu_runner.compare import difference
 from gpu_runner.conversation import Conversation
@@ -15,6 +15,7 @@ from gpu_runner.errors import RunnerError
 from gpu_runner.gate import Subject, Tried, attempt, caching, incomparable, judged
 from gpu_runner.models import BenchmarkRun
 from gpu_runner.plain import one_line
+from gpu_runner.raw_traces import RawTraces
 from gpu_runner.records import (
     Backend,
     Correctness,
@@ -53,6 +54,7 @@ class Bench:
     until: float  # on the monotonic clock
     link: Link | None = None
     executes: Touched | None = None  # None: whatever the benchmark executes, it was asked for
+    raw: RawTraces = field(default_factory=RawTraces)
 
 
 def measured(bench: Bench, subject: Subject) -> BenchmarkRun | None:
@@ -273,6 +275,7 @@ def _traced(
                 bench.tick(f"{subject.name}: tracing {variant}")
                 with bench.open(variant) as talk:
                     packed = trace_once(talk, subject, bench.protocol, secrets.randbelow(1 << 31))
+                bench.raw.keep(subject.name, variant, number, packed)
                 traces.append(summarised(packed, variant, number, timed.rounds, calls))
     except RunnerError as problem:
         log = f"{found.log}; " if found.log else ""

@@ -17,6 +17,7 @@ from gpu_runner.errors import FormatError, RunnerError
 from gpu_runner.model_trace import summary
 from gpu_runner.models import BenchmarkRun, BenchRequest
 from gpu_runner.plain import one_line
+from gpu_runner.raw_traces import RawTraces
 from gpu_runner.recording import Recording
 from gpu_runner.records import Process, Variant
 from gpu_runner.rounds import take_rounds
@@ -28,7 +29,12 @@ NOTE = "Every number is modelled, not measured: virtual time of a deterministic 
 
 
 def modelled(
-    request: BenchRequest, workshop: Workshop, trees: Trees, repository: Repository, one: Benchmark
+    request: BenchRequest,
+    workshop: Workshop,
+    trees: Trees,
+    repository: Repository,
+    one: Benchmark,
+    traces: RawTraces,
 ) -> tuple[BenchmarkRun, ...]:
     """All cases of one `model_*` function, each variant's own version of it."""
     blank = BenchmarkRun(one.label[:300], "model", variants=trees.variants)
@@ -42,6 +48,8 @@ def modelled(
     for name in found[Variant.HEAD]:
         recordings = {each: found[each][name] for each in trees.variants if name in found[each]}
         if Variant.BASE in recordings:
+            for variant, recording in recordings.items():
+                traces.keep_modelled(name, variant, recording)
             runs.append(_run(request, replace(blank, name=name[:300]), recordings))
         else:
             runs.append(replace(blank, name=name[:300], problem="the base has no such program"))
