@@ -8,8 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_bench_report import made
 
+from bot.bench_work import BenchState, Order, Progress, Stage
 from bot.reports import render
+from bot.reports.bench_page import page
 from tests.sample_review import EMPTY, REVIEW, finding, reported
 
 CHROMIUM = shutil.which("chromium")
@@ -52,3 +55,16 @@ def test_a_strangers_text_runs_nothing(tmp_path: Path) -> None:
     document = opened(render(replace(EMPTY, comments=(shown,)), "html"), tmp_path)
     assert "<title>Hostside review: main...feature</title>" in document
     assert "<script" not in document
+
+
+def test_a_benchmark_run_fits_a_telephone_and_runs_nothing(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+    order = Order("ada/glue", 7, 3, "b" * 40, "a" * 40, "ada", suggestion=evil)
+    bench = BenchState(
+        id=1, token="0" * 32, order=order, stage=Stage.DONE, progress=Progress(), problem="",
+        runner=evil, external=0, attempts=1, created=1e9, started=1e9, finished=1e9, version=3,
+        has_report=True,
+    )  # fmt: skip
+    html = page(bench, made((f"{evil}{'x' * 200}",), name=evil))
+    html = html.replace("</body>", f"{PROBE}</script></body>")
+    assert "<title>wide: false</title>" in opened(html, tmp_path)
