@@ -37,7 +37,7 @@ def for_change(
     config: RepoConfig, read: Reader, files: Sequence[ChangedFile], most: int | None = MOST_FOLDERS
 ) -> RepoConfig:
     """The configuration for the files of a change: looks only where something is to be judged."""
-    folders = folders_above(file.path for file in files if _may_be_judged(file))
+    folders = folders_above(file.path for file in files if may_be_judged(file))
     return with_nested(config, read, folders[:most])
 
 
@@ -47,7 +47,8 @@ def folders_above(paths: Iterable[str]) -> list[str]:
     return sorted(found - {".", "/"}, key=lambda folder: (folder.count("/"), folder))
 
 
-def _may_be_judged(file: ChangedFile) -> bool:
+def may_be_judged(file: ChangedFile) -> bool:
+    """Whether the file may hold GPU code, as far as a scan for words can tell."""
     from bot.review import PYTHON
 
     if not file.path.endswith(PYTHON):

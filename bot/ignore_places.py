@@ -74,17 +74,11 @@ class Page:
         """Where a comment of `added` characters would silence the finding, the best first."""
         line = finding.span.line
         first, last = self._statements.get(line, (line, line))
-        fitting = [Spot(n) for n in (line, last, first) if self._has_room(n, added)]
+        here = [Spot(line)] if self._has_room(line, added) else []
+        ends = [Spot(n) for n in (last, first) if self._has_room(n, added)]
         inner = [Spot(line, above=True)] if first < line <= last and self._open(line - 1) else []
         wide = [Spot(n) for n in (line, last) if self._open(n)]
-        found = [
-            *self._taken(finding),
-            *fitting[:1],
-            *inner,
-            *fitting[1:],
-            Spot(first, True),
-            *wide,
-        ]
+        found = [*self._taken(finding), *here, *inner, *ends, Spot(first, above=True), *wide]
         return list(dict.fromkeys(found))
 
     def _taken(self, finding: Finding) -> Iterator[Spot]:

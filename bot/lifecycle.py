@@ -128,6 +128,8 @@ def _fixed(old: EarlierComment, review: Review, ref: PullRef) -> Edit:
     silenced = any(path == old.path and s.finding.rule == _rule(old) for path, s in review.silenced)
     touched = any(file.path == old.path for file in review.files)
     word = "Silenced in the code" if silenced else "Fixed" if touched else "No longer in the change"
+    if old.fingerprint in review.left_out:
+        word = "Accepted by the baseline"
     # What is fixed must not be applied again with one click.
     before = re.sub(r"(?m)^(`{3,})suggestion[ \t]*$", r"\1python", without_marks(old.body))
     ours = [name for name in marks(old.body) if name not in (old.fingerprint, FIXED)]

@@ -8,14 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyzers.analysis import AnalysisConfig
 from bot import config as configuration
 from bot.baseline import Baseline, Entry
 from bot.cli import options
 from bot.config import Reader, RepoConfig
 from bot.config_nearest import folders_above, with_nested
-from bot.examine import Examined, Job, in_children
+from bot.examine import NO_GPU, Examined, Job, in_children, sift
 from bot.files import Found, find
 from bot.review import worth_proving
+
+FEW = 200  # files that are read once more than needed
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,24 @@ def look(paths: Sequence[str], arguments: argparse.Namespace) -> Paths:
     root = configuration.find_root(_common(paths))
     files = find(paths, root)
     config = RepoConfig()
-    if not arguments.no_config:
+    if not arguments.no_config and not _without_gpu(files):
         read = configuration.reader_of(root)
         folders = folders_above(file.inside for file in files if not file.outside)
         config = with_nested(configuration.load(read), read, folders)
     config = options.merge(config, arguments)
     wanted = tuple(file for file in files if file.named or config.wants(file.inside))
     return Paths(root, config, wanted, tuple(paths))
+
+
+def _without_gpu(files: Sequence[Found]) -> bool:
+    """Whether these few named files have nothing to judge: then no settings need to be read.
+
+    A commit hook runs on every commit, and most of them touch no GPU code.
+    """
+    if len(files) > FEW or not all(file.named for file in files):
+        return False
+    jobs = (Job(file.shown, AnalysisConfig(), source=file.source) for file in files)
+    return all(sift(job).reason == NO_GPU for job in jobs)
 
 
 def _common(paths: Iterable[str]) -> Path:

@@ -10,7 +10,7 @@ from bot import config as configuration
 from bot.baseline import NONE, Baseline, parse
 from bot.cli import options
 from bot.config import Reader, RepoConfig
-from bot.config_nearest import for_change
+from bot.config_nearest import for_change, may_be_judged
 from bot.diff import ChangedFile
 from bot.errors import UsageError
 from bot.review import Review, build_review
@@ -44,11 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     head = checkout.commit(arguments.head or "HEAD")
     start = checkout.merge_base(tip, head)
     read = checkout.reader(tip)
-    config = RepoConfig() if arguments.no_config else configuration.load(read)
     ends = Ends(start, head if arguments.head else "", arguments.staged)
     files = changed_files(checkout, ends)
-    if not arguments.no_config:
-        config = for_change(config, read, files, most=None)
+    config = RepoConfig()
+    # A commit hook runs on every commit, and most of them touch no GPU code.
+    needless = arguments.staged and not any(map(may_be_judged, files))
+    if not (arguments.no_config or needless):
+        config = for_change(configuration.load(read), read, files, most=None)
     baseline = _baseline(config, read, arguments, checkout.root)
     config = options.merge(config, arguments)
     review = reviewed(files, config, _subject(base, arguments), baseline)
