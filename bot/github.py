@@ -23,6 +23,7 @@ from githubkit.utils import UNSET
 from pydantic import ValidationError
 
 from bot.errors import ConfigError
+from bot.github_actions import ACTIONS, Workflows
 from bot.github_calls import JSON, Answer, Calls, Shape, failure, said
 from bot.github_client import Client
 from bot.github_deliveries import Deliveries
@@ -58,10 +59,14 @@ class Access:
     transport: httpx.BaseTransport | None = None  # in tests
 
     @property
+    def hosted(self) -> bool:
+        """Whether it is GitHub's own and not a server of somebody's."""
+        return (urlsplit(self.api_url).hostname or "").endswith((".github.com", ".ghe.com"))
+
+    @property
     def version(self) -> str:
         """The version of the API to speak."""
-        hosted = (urlsplit(self.api_url).hostname or "").endswith((".github.com", ".ghe.com"))
-        return self.api_version or (NEWEST if hosted else OLDER)
+        return self.api_version or (NEWEST if self.hosted else OLDER)
 
 
 # Enough to fetch a pull request's commits, and good for nothing else.
@@ -76,6 +81,24 @@ def connect(
     permissions: Any = PERMISSIONS,
 ) -> Client:
     """A client for one repository (`owner/name`), as an installation of the App or by a token."""
+    calls, sender = _signed_in(access, installation, token, repository, permissions)
+    return Client(calls, sender.token, int(access.app_id) if access.app_id.isdigit() else 0)
+
+
+def connect_workflows(
+    access: Access, installation: int = 0, token: str = "", repository: str = ""
+) -> Workflows:
+    """The workflows of one repository; the App's token for it can do nothing else."""
+    calls, sender = _signed_in(access, installation, token, repository, ACTIONS)
+    # The newest version names the run that it starts; the older one does when it is asked to, and
+    # GHES knows neither.
+    asked = access.hosted and access.version < NEWEST
+    return Workflows(calls, sender.locate, asked, transport=access.transport)
+
+
+def _signed_in(
+    access: Access, installation: int, token: str, repository: str, permissions: Any
+) -> tuple[Calls, Connection]:
     if token:
         sender = Connection(access, TokenAuthStrategy(token))
         who = f"token:{repository}"
@@ -94,18 +117,13 @@ def connect(
         raise ConfigError(
             "no way to sign in to GitHub: set HOSTSIDE_APP_ID and HOSTSIDE_PRIVATE_KEY, or a token"
         )
-    calls = Calls(sender, _governor(access), f"{access.api_url}:{who}")
-    return Client(calls, sender.token, int(access.app_id) if access.app_id.isdigit() else 0)
+    return Calls(sender, _governor(access), f"{access.api_url}:{who}"), sender
 
 
 def connect_app(access: Access) -> Deliveries:
     """The App's own requests: its name and the webhook deliveries that failed."""
-    sender = Connection(access, _app(access))
+    sender = Connection(access, AppAuthStrategy(access.app_id, access.private_key))
     return Deliveries(Calls(sender, _governor(access), f"{access.api_url}:app:{access.app_id}"))
-
-
-def _app(access: Access) -> AppAuthStrategy:
-    return AppAuthStrategy(access.app_id, access.private_key)
 
 
 def _governor(access: Access) -> Governor:
@@ -157,7 +175,7 @@ class Connection:
         self._github = self._new()
         self._token = ""
 
-    def _new(self) -> Any:  # githubkit's types are incomplete
+    def _new(self, follow: bool = True) -> Any:  # githubkit's types are incomplete
         access = self._access
         cache = _caches.setdefault((access.api_url, access.app_id), MemCacheStrategy())
         github: Any = GitHub(
@@ -169,6 +187,7 @@ class Connection:
             auto_retry=False,  # githubkit repeats writes whose answer was lost
             cache_strategy=cache,
             transport=access.transport,
+            follow_redirects=follow,
         )
         github.__enter__()  # one connection for all requests
         return github
@@ -189,6 +208,15 @@ class Connection:
         self.close()
         self._github = self._new()
         return send()
+
+    def locate(self, path: str) -> str:
+        """Where GitHub sends us for this file; the address is good for whoever has it."""
+        github = self._new(follow=False)
+        try:
+            done = self._request(github, "GET", self._url(path), JSON)
+        finally:
+            github.__exit__()
+        return str(done.headers.get("location", ""))
 
     def token(self) -> str:
         """The token of the latest request, for git; empty before the first."""
@@ -212,17 +240,20 @@ class Connection:
     def _once(
         self, method: str, url: str, body: Any, accept: str, query: Mapping[str, str]
     ) -> Answer:
-        headers = {"Accept": accept, "X-GitHub-Api-Version": self._access.version}
         params = dict(query) or None
+        done = self._request(self._github, method, url, accept, params=params, json=body)
+        self._token = done.raw_request.headers.get("Authorization", "").partition(" ")[2]
+        return Answer(done.content, {k.lower(): v for k, v in done.headers.items()})
+
+    def _request(self, github: Any, method: str, url: str, accept: str, **more: Any) -> Any:
+        headers = {"Accept": accept, "X-GitHub-Api-Version": self._access.version}
         try:
-            done = self._github.request(method, url, params=params, json=body, headers=headers)
+            return github.request(method, url, headers=headers, **more)
         except RequestFailed as problem:
             raise _refusal(problem, self._access.clock.now()) from problem
         except GitHubException as problem:
             cause = getattr(problem, "exc", problem)
             raise _no_answer(cause, self._access.clock.now()) from problem
-        self._token = done.raw_request.headers.get("Authorization", "").partition(" ")[2]
-        return Answer(done.content, {k.lower(): v for k, v in done.headers.items()})
 
 
 def _refusal(problem: RequestFailed, now: float) -> GitHubError:

@@ -17,6 +17,7 @@ class Kind(enum.StrEnum):
     REVIEW = "review"
     COMMAND = "command"
     BENCH = "bench"  # bring the comment of a benchmark up to date
+    WATCH = "watch"  # look at the workflow run that measures one
 
 
 class State(enum.StrEnum):
