@@ -34,6 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
     set_up(settings.log_level)
     if arguments.parent:
         die_with_parent(arguments.parent)
-        os.nice(5)  # to answer GitHub in time comes first
+        os.nice(10)  # to answer GitHub in time comes first
     open_store(settings).close()  # a database that is away is told now, not at the first job
     return work_off(settings, arguments.queues, settings.concurrency, Worker(settings))
