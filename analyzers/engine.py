@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from analyzers.analysis import Analysis, AnalysisConfig, Status, Suppressed
@@ -29,12 +29,26 @@ def analyze(path: str, text: str | bytes, config: AnalysisConfig = DEFAULT) -> A
     """All findings of one file, worst first; never raises because of the text."""
     if not mentions_gpu(text):
         return Analysis(path, Status.ANALYSED)
-    try:
+
+    def work() -> Analysis:
         source = read_source(path, text)
         if isinstance(source, Unreadable):
             status = Status.SKIPPED if source.skipped else Status.FAILED
             return Analysis(path, status, source.reason)
         return _analyze(source, config)
+
+    return _total(path, work)
+
+
+def analyze_source(source: Source, config: AnalysisConfig = DEFAULT) -> Analysis:
+    """As `analyze`, for a file that was read already."""
+    return _total(source.path, lambda: _analyze(source, config))
+
+
+def _total(path: str, work: Callable[[], Analysis]) -> Analysis:
+    """What the work gives, or why it gave nothing."""
+    try:
+        return work()
     except RecursionError:
         return Analysis(path, Status.FAILED, "The code is nested too deeply to be analysed.")
     except MemoryError:

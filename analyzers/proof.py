@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from analyzers.analysis import Analysis, AnalysisConfig
 from analyzers.finding import Edit, Finding, Safety, Span
-from analyzers.source import Unreadable, line_starts, read_source, split_lines
+from analyzers.source import Source, Unreadable, line_starts, read_source, split_lines
 from analyzers.tokens import NotTokens, comments
 
 
@@ -25,6 +26,10 @@ class Proof:
     ok: bool
     text: str  # after the edits; as it was where they can't be applied
     reason: str = ""  # completes "not one-click, because …"
+    joint: str = ""  # the text after all the fixes that it was proven together with
+
+
+Analyze = Callable[[str, str, AnalysisConfig], Analysis]
 
 
 def prove(
@@ -33,28 +38,114 @@ def prove(
     finding: Finding,
     config: AnalysisConfig,
     *,
-    analyze: Callable[[str, str, AnalysisConfig], Analysis] | None = None,
+    analyze: Analyze | None = None,
     before: Sequence[Finding] | None = None,
 ) -> Proof:
     """What comes of a finding's fix; `before` spares analysing the text as it is."""
-    if analyze is None:
-        from analyzers.engine import analyze
+    from analyzers import engine  # it knows the rules, which know how to mend
+
+    trial = _read(path, text, finding)
+    if trial.reason:
+        return Proof(False, trial.text, trial.reason)
+    if before is None:
+        before = (analyze or engine.analyze)(path, text, config).findings
+    if analyze is None and trial.source is not None:
+        analysis = engine.analyze_source(trial.source, config)
+    else:
+        analysis = (analyze or engine.analyze)(path, trial.text, config)
+    edits = finding.fix.edits if finding.fix else ()
+    reason = _falls_short([finding], _Change(text, trial.text, edits), before, analysis)
+    return Proof(not reason, trial.text, reason)
+
+
+def prove_all(
+    path: str,
+    text: str,
+    findings: Sequence[Finding],
+    config: AnalysisConfig,
+    before: Sequence[Finding],
+) -> Iterator[Proof]:
+    """What comes of each fix, one after the other.
+
+    Where those of one rule, made together, take away their findings and bring no other, a single
+    analysis has proven them; else each is made alone.
+    """
+    shared: dict[str, dict[Finding, Proof]] = {}
+    for finding in findings:
+        if finding.rule not in shared:
+            group = [other for other in findings if other.rule == finding.rule]
+            shared[finding.rule] = _prove_together(path, text, group, config, before)
+        known = shared[finding.rule].get(finding)
+        yield known or prove(path, text, finding, config, before=before)
+
+
+def _prove_together(
+    path: str,
+    text: str,
+    findings: Sequence[Finding],
+    config: AnalysisConfig,
+    before: Sequence[Finding],
+) -> dict[Finding, Proof]:
+    """The proofs of one analysis; none where only trying each alone can tell."""
+    from analyzers.engine import analyze
+
+    if len(findings) < 2 or _share_lines(findings):
+        return {}
+    trials = [replace(_read(path, text, finding), source=None) for finding in findings]
+    edits = [edit for finding in findings if finding.fix for edit in finding.fix.edits]
+    if any(trial.reason for trial in trials):
+        return {}
+    edited = apply_edits(text, edits)
+    analysis = analyze(path, edited, config)
+    if _falls_short(findings, _Change(text, edited, edits), before, analysis):
+        return {}
+    return {
+        finding: Proof(True, trial.text, joint=edited)
+        for finding, trial in zip(findings, trials, strict=True)
+    }
+
+
+def _share_lines(findings: Iterable[Finding]) -> bool:
+    """Whether two fixes edit one line: then they hardly go together."""
+    spans = sorted(edit.span for finding in findings if finding.fix for edit in finding.fix.edits)
+    return any(after.line <= one.end_line for one, after in pairwise(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A text with a fix applied, as far as reading it tells."""
+
+    text: str
+    reason: str = ""  # why it is no good
+    source: Source | None = None
+
+
+def _read(path: str, text: str, finding: Finding) -> _Trial:
     edits = finding.fix.edits if finding.fix else ()
     try:
         edited = apply_edits(text, edits)
     except ValueError:
-        return Proof(False, text, "its edits don't fit the file")
-    reason = _reads_well(path, text, edited, finding)
-    if reason:
-        return Proof(False, edited, reason)
-    if before is None:
-        before = analyze(path, text, config).findings
-    analysis = analyze(path, edited, config)
-    if analysis.status != "analysed":
-        return Proof(False, edited, "the edited file can't be analysed")
-    change = _Change(text, edited, edits)
-    reason = _what_is_new(finding, change, before, analysis.findings)
-    return Proof(not reason, edited, reason)
+        return _Trial(text, "its edits don't fit the file")
+    if not edits or finding.fix is None:
+        return _Trial(edited, "there is nothing to apply")
+    if finding.fix.safety is Safety.DISPLAY:
+        return _Trial(edited, "it is a sketch")
+    if edited == text:
+        return _Trial(edited, "it changes nothing")
+    source = read_source(path, edited)
+    if isinstance(source, Unreadable):
+        return _Trial(edited, "the edited file would not parse")
+    return _Trial(edited, _loses_comment(text, edited, edits), source)
+
+
+def _loses_comment(text: str, edited: str, edits: Sequence[Edit]) -> str:
+    if _leaves_comments(text, edits):
+        return ""
+    try:
+        lost = Counter(c.text for c in comments(text)) - Counter(c.text for c in comments(edited))
+    except NotTokens:
+        return "the comments of the file can't be told"
+    return "a comment would be lost" if lost else ""
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
@@ -90,24 +181,6 @@ def _offset(line: int, column: int, text: str, starts: tuple[int, ...]) -> int:
     if starts[line - 1] + column > limit:
         raise ValueError("an edit is outside of its line")
     return starts[line - 1] + column
-
-
-def _reads_well(path: str, text: str, edited: str, finding: Finding) -> str:
-    if finding.fix is None or not finding.fix.edits:
-        return "there is nothing to apply"
-    if finding.fix.safety is Safety.DISPLAY:
-        return "it is a sketch"
-    if edited == text:
-        return "it changes nothing"
-    if isinstance(read_source(path, edited), Unreadable):
-        return "the edited file would not parse"
-    if _leaves_comments(text, finding.fix.edits):
-        return ""
-    try:
-        lost = Counter(c.text for c in comments(text)) - Counter(c.text for c in comments(edited))
-    except NotTokens:
-        return "the comments of the file can't be told"
-    return "a comment would be lost" if lost else ""
 
 
 def _leaves_comments(text: str, edits: Iterable[Edit]) -> bool:
@@ -172,24 +245,28 @@ class _Known:
     target: bool
 
 
-def _what_is_new(
-    finding: Finding, change: _Change, before: Sequence[Finding], after: Sequence[Finding]
+def _falls_short(
+    findings: Sequence[Finding], change: _Change, before: Sequence[Finding], analysis: Analysis
 ) -> str:
-    """Why the fix falls short; empty if the finding is gone and none came."""
+    """Why the fixes fall short; empty if the findings are gone and none came."""
+    if analysis.status != "analysed":
+        return "the edited file can't be analysed"
+    targets = {(finding.rule, finding.span) for finding in findings}
     known = [
         _Known(
             item.rule,
             change.place(item.span),
             change.old_lines[item.span.line - 1].strip(),
             change.was_edited(item.span),
-            (item.rule, item.span) == (finding.rule, finding.span),
+            (item.rule, item.span) in targets,
         )
         for item in before
     ]
-    if not any(item.target for item in known):
+    wanted = sum(item.target for item in known)
+    if wanted < len(targets):
         return "the finding isn't there without it"
     rest: list[Finding] = []
-    for item in after:
+    for item in analysis.findings:
         if (match := _at_its_place(item, change, known)) is None:
             rest.append(item)
         else:
@@ -198,7 +275,8 @@ def _what_is_new(
         if (match := _moved(item, change, known)) is None:
             return f"it would bring {item.rule} on line {item.span.line}"
         known.remove(match)
-    return "" if any(item.target for item in known) else "the finding would still be there"
+    gone = sum(item.target for item in known) == wanted
+    return "" if gone else "the finding would still be there"
 
 
 def _at_its_place(found: Finding, change: _Change, known: list[_Known]) -> _Known | None:

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analyzers.analysis import Analysis, AnalysisConfig
-from analyzers.finding import Confidence, Finding, Safety
+from analyzers.finding import Confidence, Finding
 from bot.diff import Hunk
 from bot.fingerprints import marked
 from bot.lines import decode, split_lines
 from bot.novelty import Flagged, flag, news
 from bot.pool import Task, run, run_here
-from bot.suggestions import Suggestion, apply_all, suggest, without_overlaps
+from bot.suggestions import Suggestion
 
 LARGEST = 4_000_000  # bytes; the engine's own limit is lower, this one saves the reading
 SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})
-MOST_PROOFS = 40  # suggestions for one file; each costs an analysis
-PROOF_SECONDS = 6.0  # then the findings go out as they are, within the file's time limit
-MOST_TRIES = 8  # to find suggestions that go together
 _FRAME_BEFORE, _FRAME_LONGEST = 2, 12
 
 
@@ -173,7 +169,11 @@ def examine(job: Job) -> Examined:
     if job.hunks is not None:
         change = news(flagged, _flagged_at_base(job), job.hunks)
         new, gone = change.new, change.gone
-    items = _with_suggestions(job, text, _items(job, flagged, new, lines), analysis.findings)
+    items = _items(job, flagged, new, lines)
+    if any(item.finding.fix for item in items):
+        from bot.proving import with_suggestions
+
+        items = with_suggestions(job, text, items, analysis.findings)
     marks = frozenset(mark for mark, _ in marked(job.name, flagged))
     return Examined(job.path, status, analysis.reason, items, silenced, gone, marks)
 
@@ -231,64 +231,3 @@ def _excerpt(finding: Finding, lines: Sequence[str], hunks: Sequence[Hunk]) -> E
     last = min(finding.span.end_line + 1, first + _FRAME_LONGEST, len(lines))
     added = frozenset(n for hunk in hunks for n in hunk.added if first <= n <= last)
     return Excerpt(first, tuple(line.rstrip("\r\n") for line in lines[first - 1 : last]), added)
-
-
-def _with_suggestions(
-    job: Job, text: str, items: tuple[Item, ...], before: Sequence[Finding]
-) -> tuple[Item, ...]:
-    if not any(item.finding.fix for item in items):
-        return items
-    items = tuple(sorted(items, key=lambda item: item.finding.order))
-    worth = [item for item in items if _worth_proving(job, item.finding)][:MOST_PROOFS]
-    until = time.monotonic() + PROOF_SECONDS
-    suggestions = without_overlaps(
-        _suggestion(job, text, item.finding, before)
-        if item in worth and time.monotonic() < until
-        else None
-        for item in items
-    )
-    together = _proven_together(job, text, suggestions, before)
-    return tuple(
-        replace(item, suggestion=found) for item, found in zip(items, together, strict=True)
-    )
-
-
-def _worth_proving(job: Job, finding: Finding) -> bool:
-    return finding.fix is not None and finding.confidence in job.prove
-
-
-def _suggestion(
-    job: Job, text: str, finding: Finding, before: Sequence[Finding]
-) -> Suggestion | None:
-    from analyzers.proof import prove
-    from analyzers.source import Source, read_source
-
-    fix = finding.fix
-    if fix is None:
-        return None
-    proof = prove(job.name, text, finding, job.config, before=before)
-    shown = proof.ok
-    if fix.safety is Safety.DISPLAY and not proof.ok:  # a sketch need only be Python
-        shown = isinstance(read_source(job.path, proof.text), Source)
-    return suggest(finding, fix, text, proof.text, job.hunks) if shown else None
-
-
-def _proven_together(
-    job: Job, text: str, suggestions: list[Suggestion | None], before: Sequence[Finding]
-) -> list[Suggestion | None]:
-    """The same, where a batch commit of all that are one click adds no finding."""
-    from analyzers.engine import analyze
-
-    result = list(suggestions)
-    known = Counter(f.rule for f in before)
-    for attempt in range(1, MOST_TRIES + 1):
-        clicks = [s for s in result if s and s.one_click]
-        if len(clicks) < 2:
-            break
-        after = analyze(job.name, apply_all(text, clicks), job.config)
-        if after.status == "analysed" and Counter(f.rule for f in after.findings) <= known:
-            break
-        for click in clicks[-1:] if attempt < MOST_TRIES else clicks[1:]:
-            place = result.index(click)
-            result[place] = replace(click, obstacle="it does not combine with the others")
-    return result

@@ -10,8 +10,9 @@ import pytest
 from analyzers.finding import Confidence, Finding, Objective, Severity, Span
 from bot.config import RepoConfig
 from bot.diff import Change, ChangedFile, Placement, parse_patch, whole_file
-from bot.examine import MOST_PROOFS, Examined, Excerpt, Item, Job
+from bot.examine import Examined, Excerpt, Item, Job
 from bot.pool import Task
+from bot.proving import MOST_PROOFS
 from bot.review import Conclusion, Review, build_review
 
 HEAD = "import torch\n\n\ndef f(n: int):\n"
