@@ -126,7 +126,7 @@ async def _claim(request: Request, desk: Desk) -> Response:
 
 def _lend(desk: Desk, told: Claim) -> Response:
     desk.benches.seen(RunnerState(told.name, told.labels, one_line(told.device), time.time()))
-    leased = desk.benches.claim(told.name, told.labels)
+    leased = desk.benches.claim(told.name, told.labels) if told.wants else None
     if leased is None:
         return Response(status_code=204)
     say(log, "a runner took a benchmark", runner=told.name, bench=leased.bench.id)

@@ -47,6 +47,7 @@ class Claim(Said):
     name: Name
     labels: Annotated[tuple[Name, ...], Field(max_length=20)] = ()
     device: Words = ""
+    wants: bool = True  # false: it only says that it is there
     protocol: int = 0
     version: Words = ""
 

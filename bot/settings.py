@@ -20,7 +20,7 @@ from bot.errors import ConfigError
 # Read elsewhere, so not mistakes here.
 _ELSEWHERE = frozenset({"DEBUG", "DOCS_URL", "SANDBOX", "SANDBOX_IMAGE", "SERVER_URL"})
 SHORTEST_TOKEN = 20
-_BROKERS = ("filesystem", "redis", "rediss", "amqp", "amqps")
+BROKERS = ("filesystem", "redis", "rediss", "amqp", "amqps")
 
 
 class Settings(DatabaseSettings):
@@ -49,6 +49,7 @@ class Settings(DatabaseSettings):
     max_attempts: int = Field(default=6, ge=1)
     retry_seconds: float = Field(default=10, gt=0)  # before the second attempt; then doubled
     reap_seconds: float = Field(default=1, gt=0)
+    watch_seconds: float = Field(default=15, gt=0)  # between two looks at a workflow run
     sweep_seconds: float = Field(default=600, ge=0)  # 0: GitHub is not asked for failed deliveries
     keep_days: float = Field(default=30, gt=0)
     write_seconds: float = Field(default=1, ge=0)  # between two writes to GitHub
@@ -70,7 +71,7 @@ class Settings(DatabaseSettings):
     @field_validator("broker_url")
     @classmethod
     def _broker(cls, value: str) -> str:
-        if value and value.partition(":")[0] not in _BROKERS:
+        if value and value.partition(":")[0] not in BROKERS:
             raise ValueError("should start with redis://, amqp:// or filesystem://")
         return value
 
@@ -134,7 +135,7 @@ def load_settings(dotenv: str | None = DOTENV) -> Settings:
     try:
         settings = Settings(_env_file=dotenv)  # pyright: ignore[reportCallIssue]  # by environment
     except ValidationError as problem:
-        raise ConfigError(_complaint(problem)) from None  # its text would show values
+        raise ConfigError(complaint(problem)) from None  # its text would show values
     _readable_key(settings)
     return settings
 
@@ -165,7 +166,8 @@ def _readable_key(settings: Settings) -> None:
         raise ConfigError(f"{name} holds no PEM key; it starts with -----BEGIN … PRIVATE KEY-----")
 
 
-def _complaint(problem: ValidationError) -> str:
+def complaint(problem: ValidationError) -> str:
+    """One line that names every setting that is wrong, and shows no value."""
     texts: list[str] = []
     for error in problem.errors(include_input=False, include_url=False):
         name = PREFIX + "_".join(str(part) for part in error["loc"]).upper() if error["loc"] else ""

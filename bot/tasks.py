@@ -10,11 +10,13 @@ import os
 import warnings
 from collections.abc import Callable
 from multiprocessing import process
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import celery  # pyright: ignore[reportMissingTypeStubs]
 import celery.signals  # pyright: ignore[reportMissingTypeStubs]
 
+from bot.lifeline import die_with_parent
 from bot.logs import set_up
 from bot.settings import Settings
 from bot.work import REVIEW_QUEUE, Bell
@@ -26,12 +28,32 @@ TASK = "hostside.job"
 BENCH_TASK = "hostside.bench"  # the number is a benchmark's, and the service knows the rest
 POLL_SECONDS = 0.05
 _PATIENCE = 2  # seconds for a broker to take a bell; the reaper rings again
+_QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 _MAIN = process.current_process()
 _MASTER = os.getpid()  # of the pool's processes, which are its forks
 _GRACE = 30.0  # between the time limit a job can react to and the one that kills it
 
 
-def make_celery(settings: Settings) -> Any:
+class Wires(Protocol):
+    """Settings that say where the bell hangs."""
+
+    @property
+    def broker(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def data_dir(self) -> Path:
+        """Where it is when it is a folder."""
+        ...
+
+    @property
+    def job_seconds(self) -> float:
+        """How long it may take to do what a bell asks for."""
+        ...
+
+
+def make_celery(settings: Wires) -> Any:
     """The Celery application for these settings."""
     app = Celery("hostside", broker=settings.broker, set_as_current=False)
     app.conf.update(
@@ -56,7 +78,7 @@ def make_celery(settings: Settings) -> Any:
     return app
 
 
-def _transport(settings: Settings) -> dict[str, Any]:
+def _transport(settings: Wires) -> dict[str, Any]:
     kind = settings.broker.partition(":")[0]
     if kind == "filesystem":
         folder = settings.data_dir.absolute() / "bell"
@@ -80,7 +102,7 @@ def _transport(settings: Settings) -> dict[str, Any]:
     return {"connect_timeout": _PATIENCE, "confirm_publish": True}
 
 
-def bell(settings: Settings) -> Callable[[Bell], None]:
+def bell(settings: Wires) -> Callable[[Bell], None]:
     """Something that rings for a job; it raises when the broker is away."""
     app = make_celery(settings)
     # Celery reads most of itself at the first message; now nobody waits for it.
@@ -108,9 +130,37 @@ def work_off(settings: Settings, queues: str, concurrency: int, do: Callable[[in
     signals.worker_process_init.connect(_child, weak=False)
     # Messages are JSON numbers, so that running as root, as containers do, risks nothing more.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser")
-    options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--pool=prefork"]
+    options = [*_QUIET, "--pool=prefork"]
     options += [f"--queues={queues}", f"--concurrency={concurrency}"]
     app.worker_main(["--quiet", "worker", *options, f"--loglevel={settings.log_level}"])
+    return 0
+
+
+def answer_for_gpu(
+    settings: Wires, queues: str, ask: Callable[[], object], stop: Callable[[], None]
+) -> int:
+    """Call `ask` at every bell of these queues, one at a time, until told to stop.
+
+    The message is kept until `ask` returns, so that meanwhile another machine hears the next bell.
+    """
+    app = make_celery(settings)
+
+    @app.task(name=BENCH_TASK)
+    def bench(_: int) -> None:  # pyright: ignore[reportUnusedFunction]  # registered by name
+        ask()
+
+    @signals.setup_logging.connect(weak=False)
+    def lines(**_: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        return  # set up already
+
+    @signals.worker_shutting_down.connect(weak=False)
+    def ending(**_: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        stop()
+
+    app.conf.update(task_time_limit=None, task_soft_time_limit=None)  # the pool has no processes
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser")
+    options = [*_QUIET, "--pool=threads", "--concurrency=1", f"--queues={queues}"]
+    app.worker_main(["--quiet", "worker", *options, "--loglevel=WARNING"])
     return 0
 
 
@@ -120,16 +170,3 @@ def _child(**_: Any) -> None:
     # analysis needs some, made by the standard library.
     process._current_process = _MAIN  # type: ignore[attr-defined]
     die_with_parent(_MASTER)
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, however that happens."""
-    import ctypes
-    import signal
-    import sys
-
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before it could be asked
-        os._exit(1)

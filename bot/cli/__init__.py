@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "say what works on this machine for measuring, and what to do about the rest",
     "serve": "run the GitHub App: webhooks, and a worker along with them",
     "worker": "do the GitHub App's jobs",
+    "gpu-runner": "measure the benchmarks that pull requests ask for, on this machine",
     "jobs": "list the GitHub App's jobs, and run parked ones again",
     "action": "review what started a run of GitHub Actions",
     "demo": "review the bundled example change",
@@ -95,7 +96,7 @@ def _dispatch(arguments: list[str]) -> int:
         return OK
     if arguments and arguments[0] in COMMANDS:
         name = arguments[0]
-        module = importlib.import_module(f"bot.cli.{name}")
+        module = importlib.import_module(f"bot.cli.{name.replace('-', '_')}")
         parser = _Parser(prog=f"hostside {name}", description=COMMANDS[name])
         module.configure(parser)
         return int(module.run(parser.parse_args(arguments[1:])))

@@ -19,10 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Work until told to stop."""
+    from bot.lifeline import die_with_parent
     from bot.logs import set_up
     from bot.office import Worker, open_store
     from bot.settings import load_settings
-    from bot.tasks import QUEUES, die_with_parent, work_off
+    from bot.tasks import QUEUES, work_off
 
     wrong = set(arguments.queues.split(",")) - set(QUEUES)
     if wrong:
