@@ -20,8 +20,6 @@ from gpu_runner.errors import FormatError
 from gpu_runner.models import BenchRequest
 
 NAMES = ("bench", "pr", "base", "head", "targets", "rounds", "gpu", "patch", "paths")
-TITLE = "hostside gpu-bench {}"  # the run's name; with the token it is found again
-TITLE_PATTERN = re.compile(r"hostside gpu-bench ([0-9a-f]{32})\Z")
 TOKEN = re.compile(r"[0-9a-f]{32}\Z")
 _MOST_CHARACTERS = 65_000  # of 65,535: the names and quotes may count as well
 _LARGEST_PATCH = 1 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -152,3 +153,10 @@ class RunnerState:
 
 NO_RUNNER_SECONDS = 90.0  # silence after which a runner counts as offline
 MOST_QUEUED_SECONDS = 3600.0  # an order that waited longer is given up
+RUN_TITLE = "hostside gpu-bench {}"  # a workflow run's name; by the token in it it is found again
+RUN_PATTERN = re.compile(r"hostside gpu-bench ([0-9a-f]{32})\Z")
+
+
+def watch_key(token: str) -> str:
+    """What makes two looks at a benchmark's workflow run the same job."""
+    return f"watch:{token}"

@@ -233,7 +233,9 @@ class Benches(BenchRecords):
             hopeless = connection.execute(
                 select(BenchRow.id, BenchRow.attempts).where(lost, often)
             ).all()
-            old = and_(BenchRow.stage == Stage.QUEUED, BenchRow.created < now - MOST_QUEUED_SECONDS)
+            long_ago = BenchRow.created < now - MOST_QUEUED_SECONDS
+            # A workflow's hour begins when it is started, and whoever watches it counts.
+            old = and_(BenchRow.stage == Stage.QUEUED, long_ago, BenchRow.way == Way.RUNNER)
             waited = connection.execute(select(BenchRow.id, BenchRow.gpu).where(old)).all()
         for bench, attempts in hopeless:
             self.fail(bench, LOST.format(attempts))

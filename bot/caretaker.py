@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from bot import upkeep
 from bot.bench_care import BenchCare
+from bot.bench_lookout import Lookout
 from bot.errors import BotError
 from bot.logs import say
 from bot.settings import Settings
@@ -60,6 +61,7 @@ class Caretaker:
         self._thread = threading.Thread(target=self._look_after, name="caretaker", daemon=True)
         self._reap = _Rota(self.settings.reap_seconds)
         self._benches_due = _Rota(self.settings.reap_seconds)
+        self._lookout = Lookout(self.store, self.settings.watch_seconds)
         self._sweep = _Rota(self.settings.sweep_seconds)
         self._purge = _Rota(3600.0)
 
@@ -124,6 +126,7 @@ class Caretaker:
     def _see_to_benches(self) -> None:
         if self.benches is not None and self._benches_due.due():
             self.benches.look()
+            self.ring(self._lookout.due())
 
     def _purge_once(self) -> None:
         if self._purge.due():

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from bot import answers, bench_say, handlers, jobs
+from bot import answers, bench_dispatch, bench_say, handlers, jobs
+from bot.bench_outside import OutsideBenches
 from bot.bench_work import Quota
 from bot.errors import BotError, ConfigError
 from bot.examine import Runner, in_children
+from bot.github_actions import Workflows
 from bot.github_errors import GoneError, SupersededError, TryAgainError
 from bot.heartbeat import Heartbeat
 from bot.jobs import Desk, LostError, NeedlessError
@@ -25,6 +27,7 @@ from bot.work import Bell, Job, JobSpec, Kind, State
 
 log = logging.getLogger(__name__)
 Open = Callable[[Job], PullClient]
+OpenWorkflows = Callable[[Job], Workflows]
 INTERNAL = "an internal error; the service's log has the place"
 
 
@@ -38,6 +41,7 @@ class Office:
     run: Runner = in_children
     quota: Quota = field(default_factory=Quota)
     pages: str = ""
+    open_workflows: OpenWorkflows | None = None
 
     def desk(self, job: Job, held: Callable[[], bool] = lambda: True) -> Desk:
         """What this job works with."""
@@ -65,8 +69,10 @@ def _attempt(office: Office, job: Job, heart: Heartbeat) -> tuple[str, str, tupl
     """The job's new state, the words for it, and who is waiting for its end."""
     store = office.store
     try:
-        desk = office.desk(job, heart.held)
-        outcome = _do(office, desk, job)
+        if job.kind is Kind.WATCH:
+            outcome = _watch(office, job)
+        else:
+            outcome = _do(office, office.desk(job, heart.held), job)
         return State.DONE, outcome, store.finish(job, State.DONE, outcome)
     except LostError:
         return "lost", "another worker took it over", ()
@@ -79,6 +85,23 @@ def _attempt(office: Office, job: Job, heart: Heartbeat) -> tuple[str, str, tupl
     except Exception as problem:  # nobody else is there to hear of it
         log.exception("a job failed")
         return _later(office, job, f"{INTERNAL} ({type(problem).__name__})")
+
+
+def _watch(office: Office, job: Job) -> str:
+    """Look at a workflow run once; needless as long as another look is to follow."""
+    if office.open_workflows is None:
+        raise ConfigError(
+            "this worker cannot sign in to GitHub Actions; start it as `hostside worker`"
+        )
+    workflows = office.open_workflows(job)
+    try:
+        token = str(job.arguments.get("token", ""))
+        seen = bench_dispatch.look(OutsideBenches(office.store), workflows, token)
+    finally:
+        workflows.close()
+    if not seen.settled:
+        raise NeedlessError(seen.words)
+    return seen.words
 
 
 def _do(office: Office, desk: Desk, job: Job) -> str:
@@ -121,7 +144,7 @@ def _later(
 def _give_up(office: Office, job: Job, problem: str) -> tuple[str, str, tuple[Bell, ...]]:
     problem = redact(problem)
     try:
-        if job.kind is not Kind.BENCH:  # the review of the commit is not what failed
+        if job.kind not in (Kind.BENCH, Kind.WATCH):  # the review of the commit is not what failed
             jobs.explain_failure(office.desk(job), pull_ref(job), problem)
     except Exception:  # the explanation is a courtesy; the parked job is the record
         log.warning("a job that was given up could not be explained on its pull request")

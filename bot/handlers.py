@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from bot.bench_work import RUN_PATTERN, watch_key
 from bot.commands import BENCH, command_lines
 from bot.payloads import Payload, PullRequest, User
 from bot.pulls import BENCHMARK_BUTTON, CHECK_NAME
@@ -153,6 +154,17 @@ def _command(event: Event, key: str, number: int, arguments: Mapping[str, object
     return Work((job,)) if event.repo else NOTHING
 
 
+def _ran(event: Event) -> Work:
+    """A workflow run that measures a benchmark began or ended: worth a look at it now."""
+    run = event.payload.workflow_run
+    known = RUN_PATTERN.match(run.display_title) if run else None
+    if known is None or not event.repo:
+        return NOTHING
+    asked = {"token": known[1]}
+    key = watch_key(known[1])
+    return Work((JobSpec(key, Kind.WATCH, event.repo, 0, event.installation, asked),))
+
+
 def _uninstalled(event: Event) -> Work:
     return Work(drops=(Drop(REMOVED, event.installation),))
 
@@ -173,6 +185,8 @@ _HANDLERS: dict[tuple[str, str], Callable[[Event], Work]] = {
     ("check_run", "requested_action"): _button,
     ("check_run", "rerequested"): _rerun,
     ("check_suite", "rerequested"): _rerun,
+    ("workflow_run", "in_progress"): _ran,
+    ("workflow_run", "completed"): _ran,
     ("installation", "deleted"): _uninstalled,
     ("installation", "suspend"): _uninstalled,
     ("installation_repositories", "removed"): _fewer_repositories,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from bot.bench_work import Quota
 from bot.dispatch import Office, work_on
-from bot.github import Access, connect
+from bot.github import Access, connect, connect_workflows
 from bot.github_turns import FileTurns, Turns
 from bot.settings import Settings
 from bot.store import Store, Terms
 from bot.work import Job
 
 if TYPE_CHECKING:
+    from bot.github_actions import Workflows
     from bot.pulls import PullClient
 
 _MOST_CLIENTS = 32
@@ -91,4 +92,11 @@ class Worker:
             bell(settings),
             quota=Quota(settings.bench_per_repository, settings.bench_per_person),
             pages=settings.public_url,
+            open_workflows=self._workflows,
         )
+
+    def _workflows(self, job: Job) -> Workflows:
+        """The workflows of the job's repository."""
+        assert self._office is not None
+        reach = access(self._settings, self._office.store)
+        return connect_workflows(reach, job.installation, repository=job.repo)

@@ -108,6 +108,12 @@ class CheckSuite(BaseModel):
     pull_requests: list[PullNumber] = []
 
 
+class WorkflowRun(BaseModel):
+    """A workflow run."""
+
+    display_title: str = ""
+
+
 class Action(BaseModel):
     """The button of a check run that was pressed."""
 
@@ -132,6 +138,7 @@ class Payload(_Always):
     check_run: CheckRun | None = None
     check_suite: CheckSuite | None = None
     requested_action: Action | None = None
+    workflow_run: WorkflowRun | None = None
     repositories_removed: list[Repository] = []
 
 
@@ -142,6 +149,7 @@ _PARTS = {
     "pull_request_review_comment": ("pull_request", "comment"),
     "check_suite": ("check_suite",),
     "check_run": ("check_run", "requested_action"),
+    "workflow_run": ("workflow_run",),
     "installation_repositories": ("repositories_removed",),
 }
 
