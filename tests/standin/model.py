@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from tests.standin.gitstore import GitStore
 
+WHEN = "2026-11-30T12:00:00Z"
+
 
 @dataclass
 class User:
@@ -51,6 +53,7 @@ class Pull:
     hidden: set[str] = field(default_factory=set)  # paths whose patch is left out
     too_large: bool = False  # the diff is refused with 406
     edits_allowed: bool = True  # by maintainers of the base repository
+    updated: str = WHEN
 
     @property
     def merge_base(self) -> str:
@@ -91,6 +94,7 @@ class LineComment:
     reply_to: int | None = None
     whole_file: bool = False
     resolved: bool = False
+    created: str = WHEN
     reactions: list[Reaction] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
 
@@ -102,6 +106,7 @@ class IssueComment:
     number: int
     user: User
     body: str
+    created: str = WHEN
     reactions: list[Reaction] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.standin import suggestions
 from tests.standin.model import (
+    WHEN,
     IssueComment,
     LineComment,
     Pull,
@@ -18,7 +19,6 @@ from tests.standin.model import (
 )
 from tests.standin.world import World
 
-WHEN = "2026-11-30T12:00:00Z"
 _USER = (
     "followers", "following", "gists", "starred", "subscriptions", "organizations", "repos",
     "events", "received_events",
@@ -136,7 +136,7 @@ def pull(world: World, it: Pull) -> dict[str, Any]:
         "labels": [label(world, name) for name in it.labels],
         "milestone": None,
         "created_at": WHEN,
-        "updated_at": WHEN,
+        "updated_at": it.updated,
         "closed_at": None if it.state == "open" else WHEN,
         "merged_at": None,
         "merge_commit_sha": None,
@@ -218,8 +218,8 @@ def line_comment(world: World, it: LineComment) -> dict[str, Any]:
         "original_commit_id": it.commit,
         "user": user(world, it.user),
         "body": it.body,
-        "created_at": WHEN,
-        "updated_at": WHEN,
+        "created_at": it.created,
+        "updated_at": it.created,
         "html_url": f"{page}#discussion_r{it.id}",
         "pull_request_url": f"{base}/{it.pull.number}",
         "author_association": "NONE",
@@ -280,8 +280,8 @@ def issue_comment(world: World, it: IssueComment) -> dict[str, Any]:
         "issue_url": f"{world.url}/repos/{it.repo.full_name}/issues/{it.number}",
         "user": user(world, it.user),
         "body": it.body,
-        "created_at": WHEN,
-        "updated_at": WHEN,
+        "created_at": it.created,
+        "updated_at": it.created,
         "author_association": "NONE",
         "performed_via_github_app": None,
         "reactions": _rollup(api, it.reactions),

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -45,6 +46,7 @@ class World:
         self.directory = directory
         self.lock = threading.RLock()
         self.ids = itertools.count(1000)
+        self.seconds = itertools.count()  # GitHub's clock: what people do takes them a second each
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.public_key = key.public_key()
         self.private_key = key.private_bytes(
@@ -70,6 +72,11 @@ class World:
         self.gap = 0.0  # writes closer together than this meet the secondary limit
         self.last_write = 0.0
         self.writing = 0
+
+    def moment(self) -> str:
+        """The next second, as GitHub writes it."""
+        start = datetime(2026, 11, 30, 12, tzinfo=UTC)
+        return (start + timedelta(seconds=next(self.seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     # People and places
 
@@ -131,7 +138,7 @@ class World:
             title = options.pop("title", "Change")
             pull = Pull(
                 next(self.ids), number, repo, source, branch, head, "main", base, title,
-                self.user(author), **options,
+                self.user(author), updated=self.moment(), **options,
             )  # fmt: skip
             self.pulls.append(pull)
             repo.git.move(f"refs/pull/{number}/head", head)
@@ -152,19 +159,22 @@ class World:
 
     def moved(self, pull: Pull, head: str) -> None:
         with self.lock:
-            before, pull.head_sha = pull.head_sha, head
+            before, pull.head_sha, pull.updated = pull.head_sha, head, self.moment()
             pull.base_sha = pull.repo.git.tip(pull.repo.ref(pull.base_ref)) or ""
             pull.repo.git.move(f"refs/pull/{pull.number}/head", head)
         self.emit(pull, "pull_request", "synchronize", before=before, after=head)
 
     def close(self, pull: Pull) -> None:
-        pull.state = "closed"
+        pull.state, pull.updated = "closed", self.moment()
         self.emit(pull, "pull_request", "closed")
 
     # Conversation
 
     def say(self, pull: Pull, login: str, body: str) -> IssueComment:
-        made = IssueComment(next(self.ids), pull.repo, pull.number, self.user(login), body)
+        pull.updated = self.moment()
+        made = IssueComment(
+            next(self.ids), pull.repo, pull.number, self.user(login), body, pull.updated
+        )
         self.issue_comments.append(made)
         self.emit(pull, "issue_comment", "created", comment=made)
         return made
@@ -173,7 +183,7 @@ class World:
         made = LineComment(
             next(self.ids), comment.pull, self.user(login), body, comment.path, comment.commit,
             comment.line, comment.start_line, comment.side, comment.start_side, comment.hunk,
-            reply_to=comment.reply_to or comment.id,
+            reply_to=comment.reply_to or comment.id, created=self.moment(),
         )  # fmt: skip
         self.line_comments.append(made)
         self.emit(comment.pull, "pull_request_review_comment", "created", comment=made)
