@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from analyzers.dryrun.parameters import from_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.subscripts import stored
 from analyzers.dryrun.syntax import dotted
@@ -28,15 +29,34 @@ def assign(run: Run, target: ast.expr, value: Value) -> None:
 
 
 def guess_by_use(run: Run, name: str, value: Value) -> Value:
-    """An unknown value that is sent through backward() later is a loss."""
+    """An unknown value that is sent through backward() later is a loss; a name may tell more."""
     info = run.frame.info
     names = info.backward if info is not None else run.scan.module_backward
     if not name or name not in names:
-        return value
+        return _by_name(run, name, value)
     guessed = value.kind is Kind.TENSOR and value.sure is Confidence.POSSIBLE
     if value.kind is Kind.UNKNOWN or (guessed and value.device is not Device.HOST):
         return run.loss_value()
     return value
+
+
+def _by_name(run: Run, name: str, value: Value) -> Value:
+    """What comes from elsewhere is believed to be what its name says, as a parameter is."""
+    if not _comes_from_elsewhere(value) or not run.tensor_class:
+        return value
+    named = from_name(run, name)
+    if named.kind is Kind.LOADER:  # some loaders of other libraries hand out device tensors
+        handed = replace(element_of(named), sure=Confidence.POSSIBLE)
+        return replace(named, element=handed)
+    return named if named.kind is Kind.MODULE else value
+
+
+def _comes_from_elsewhere(value: Value) -> bool:
+    if value.fetched is not None or value.ref is not None or value.type:
+        return False
+    return value.kind is Kind.UNKNOWN or (
+        value.kind is Kind.INSTANCE and value.device is Device.UNKNOWN
+    )
 
 
 def _unpacked(run: Run, targets: list[ast.expr], value: Value) -> None:
@@ -62,7 +82,7 @@ def _attribute(run: Run, target: ast.Attribute, value: Value) -> None:
     if target.value.id == frame.self_name and base.kind in (Kind.INSTANCE, Kind.MODULE):
         known = frame.self_class.attributes
         before = known.get(target.attr)
-        stable = replace(value, fresh=False)
+        stable = _by_name(run, target.attr, replace(value, fresh=False))
         known[target.attr] = stable if before is None else _one_attribute(before, stable)
 
 
