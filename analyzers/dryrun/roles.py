@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.values import Kind, Value
@@ -88,11 +90,23 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
         found.add("text")
     if parts & set(names.get("set_up_functions", ())) or "warm_up" in name:
         found.add("set_up")
-    if parts & {"test", "bench", "benchmark", "profile"}:
+    if parts & {"bench", "benchmark", "profile"} or ("test" in parts and _is_a_test(run, info)):
         found.add("test")
     if name.endswith("_cpu") or name.startswith("cpu_"):
         found.add("on_cpu")
     return found
+
+
+def _is_a_test(run: Run, info: FunctionInfo) -> bool:
+    """Whether a name with "test" in it checks something, or evaluates a network on test data."""
+    if _TESTS.search(run.source.path) or not run.imports.isdisjoint(_TEST_LIBRARIES):
+        return True
+    own = [p.arg for p in info.parameters if p.arg not in ("self", "cls")]
+    return info.name.startswith("test_") and len(own) < 2
+
+
+_TESTS = re.compile(r"(^|[/_.-])(tests?|testing|conftest)([/_.-]|$)", re.IGNORECASE)
+_TEST_LIBRARIES = frozenset({"pytest", "unittest", "absl", "hypothesis"})
 
 
 def heat_of(run: Run, info: FunctionInfo) -> Heat:
