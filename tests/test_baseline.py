@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from bot.baseline import Entry, parse, written
 from bot.baseline_file import schema
 from bot.cli import main
 from bot.errors import ConfigError
+from bot.lifecycle import plan
+from bot.pulls import Earlier, EarlierComment, PullRef
 from tests.repository import Repository, make_repository
+from tests.sample_review import EMPTY, finding, reported
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "baseline.schema.json").read_text())
@@ -22,6 +26,7 @@ HEAD = "import torch\n"
 F = "\n\ndef f(n):\n    return torch.zeros(n).cuda()\n"
 G = "\n\ndef g(n):\n    return torch.ones(n).cuda()\n"
 CONFIG = '[tool.hostside]\nbaseline = "hostside-baseline.json"\n'
+REVIEW_OF_ONE = replace(EMPTY, comments=(reported(finding()),))
 NAME = "hostside-baseline.json"
 
 Capture = pytest.CaptureFixture[str]
@@ -230,6 +235,17 @@ def test_a_missing_baseline_is_one_sentence(
     assert output == ""
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_comment_whose_finding_was_accepted_says_so() -> None:
+    (accepted,) = REVIEW_OF_ONE.comments
+    old = EarlierComment(1, accepted.fingerprint, accepted.path, 5, accepted.body, "a" * 40)
+    review = replace(REVIEW_OF_ONE, comments=(), left_out=(accepted.fingerprint,))
+    todo = plan(review, Earlier((old,)), PullRef("acme", "train", 1, "b" * 40, "c" * 40))
+    (edit,) = todo.edits
+    assert edit.body.startswith("**Accepted by the baseline** at cccccccccccc")
+    assert todo.check is not None
+    assert todo.check.title == "Nothing found. 1 left out by the baseline."
 
 
 def test_a_baseline_outside_of_the_repository_is_refused(

@@ -129,6 +129,26 @@ def test_a_review_reads_the_settings_of_the_base(repository: Repository, capfd: 
     assert found(capfd, "review", "--base", "HEAD~1", "--head", "HEAD") == (0, [])
 
 
+def test_without_a_repository_the_packages_still_have_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, text in {**SETTINGS, "a/x.py": FAULTY, "b/x.py": FAULTY, "c/x.py": FAULTY}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "pyproject.toml").unlink()
+    assert found(capfd, "check", "a/x.py", "b/x.py", "c/x.py") == (1, ["b/x.py", "c/x.py"])
+
+
+def test_of_two_repositories_the_first_is_the_point_of_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("one", LOOSE + "max-comments = 3\n"), ("two", QUIET)):
+        make_repository(tmp_path / name).commit({"pyproject.toml": text, "x.py": FAULTY})
+    assert found(capfd, "check", "one", "two/x.py") == (0, ["one/x.py", "two/x.py"])
+
+
 def test_the_failing_severity_is_that_of_the_file() -> None:
     text, config = FAULTY.encode(), configured(SETTINGS)
     b, c = (ChangedFile(f"{p}/x.py", Change.ADDED, whole_file(text), text) for p in "bc")

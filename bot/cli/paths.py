@@ -63,7 +63,7 @@ class Paths:
 
 def look(paths: Sequence[str], arguments: argparse.Namespace) -> Paths:
     """The files at and below the paths that their settings let through."""
-    root = configuration.find_root(_common(paths))
+    root = _root(paths)
     files = find(paths, root)
     config = RepoConfig()
     if not arguments.no_config and not _without_gpu(files):
@@ -86,9 +86,16 @@ def _without_gpu(files: Sequence[Found]) -> bool:
     return all(sift(job).reason == NO_GPU for job in jobs)
 
 
-def _common(paths: Iterable[str]) -> Path:
-    whole = [os.path.abspath(path) for path in paths]
-    return Path(os.path.commonpath(whole))
+def _root(paths: Iterable[str]) -> Path:
+    """What the paths are seen from: their repository, of several the first."""
+    whole = list(dict.fromkeys(os.path.abspath(path) for path in paths))
+    folders = dict.fromkeys(
+        path if os.path.isdir(path) else os.path.dirname(path) for path in whole
+    )
+    roots = list(dict.fromkeys(configuration.find_root(Path(folder)) for folder in folders))
+    if len(roots) == 1 or any((root / ".git").exists() for root in roots):
+        return roots[0]
+    return configuration.find_root(Path(os.path.commonpath(whole)))
 
 
 def check(jobs: Sequence[Job]) -> list[Examined]:
