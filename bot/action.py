@@ -16,6 +16,7 @@ from bot.action_files import add_summary, say, set_outputs
 from bot.action_post import Told, post
 from bot.action_report import Place
 from bot.errors import BotError, UsageError
+from bot.examine import Runner, in_children
 from bot.github import API, Access, connect
 from bot.github_errors import SupersededError
 from bot.reports.github import note
@@ -25,10 +26,10 @@ OK, FINDINGS, USAGE = 0, 1, 2
 WRITE_SECONDS = "HOSTSIDE_WRITE_SECONDS"
 
 
-def run(environment: Mapping[str, str], out: TextIO) -> int:
-    """The exit code of the step."""
+def run(environment: Mapping[str, str], out: TextIO, runner: Runner = in_children) -> int:
+    """The exit code of the step; `runner` says where the analysis happens."""
     try:
-        return _run(environment, out)
+        return _run(environment, out, runner)
     except (NothingError, SupersededError) as reason:
         set_outputs(environment, action_report.no_outputs("skipped"))
         add_summary(environment, action_report.nothing_summary(str(reason)))
@@ -41,14 +42,14 @@ def run(environment: Mapping[str, str], out: TextIO) -> int:
         return USAGE
 
 
-def _run(environment: Mapping[str, str], out: TextIO) -> int:
+def _run(environment: Mapping[str, str], out: TextIO, runner: Runner) -> int:
     inputs = action_inputs.read(environment)
     trigger = action_event.read(environment)
     if not inputs.token:
         raise UsageError("input token is empty; leave it out to use the workflow's own token")
     client = connect(_access(environment), token=inputs.token, repository=trigger.repository)
     try:
-        desk = Desk(client, trigger, inputs, environment)
+        desk = Desk(client, trigger, inputs, environment, runner)
         judged = judge(desk)
         told = _tell(desk, judged)
     finally:

@@ -18,7 +18,7 @@ from bot.action_needs import READ_CODE, READ_PULLS, needing
 from bot.config import Reader, RepoConfig
 from bot.diff import ChangedFile
 from bot.errors import UsageError
-from bot.examine import Job, examine_all, in_children
+from bot.examine import Job, Runner, examine_all, in_children
 from bot.files import find
 from bot.github_client import Client
 from bot.github_errors import SupersededError
@@ -47,6 +47,7 @@ class Desk:
     trigger: Trigger
     inputs: Inputs
     environment: Mapping[str, str]
+    run: Runner = in_children
 
 
 def judge(desk: Desk) -> Judged:
@@ -117,7 +118,7 @@ def _review(
     wanted = [file for file in files if desk.inputs.wants(file.path)]
     config = desk.inputs.merge(config_nearest.for_change(config, reader, wanted))
     known = baseline.load(config, reader)
-    return build_review(wanted, config, in_children, subject, known)
+    return build_review(wanted, config, desk.run, subject, known)
 
 
 def _tree(desk: Desk) -> Review:
@@ -142,7 +143,7 @@ def _tree(desk: Desk) -> Review:
         for file in files
         if config.wants(file.inside)
     ]
-    return assemble(examine_all(jobs, in_children), config, everywhere, "the tree", known)
+    return assemble(examine_all(jobs, desk.run), config, everywhere, "the tree", known)
 
 
 def _settings_of(desk: Desk, root: Path) -> Reader:

@@ -81,5 +81,4 @@ def _denied(ref: PullRef, problem: DeniedError, check: bool) -> Told:
             "the token may not write to pull requests, so the review is not on the pull request; "
             f"add {lines} to the job's `permissions:` in the workflow"
         ),
-        later=True,
     )

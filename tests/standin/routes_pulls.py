@@ -122,7 +122,7 @@ async def compare(request: Request, basehead: str):
         "commits": [],
         "files": [
             _file(request, _Ends(repo, start, commits[1]), file)
-            for file in changed(repo.git, start, commits[1])[:300]
+            for file in (changed(repo.git, start, commits[1])[:300] if ahead else [])
         ],
     }
 

