@@ -14,7 +14,7 @@ from bot import bench_artifact
 from bot.bench_artifact import Left
 from bot.bench_inputs import inputs_of
 from bot.bench_outside import NOTHING, SENDING, SENT, OutsideBenches
-from bot.bench_result import ResultError, accepted
+from bot.bench_result import ResultError, checked, request_of
 from bot.bench_work import MOST_QUEUED_SECONDS, RUN_TITLE, BenchState, Progress, Stage
 from bot.github_actions import TooLargeError, WorkflowRun, Workflows
 from bot.github_errors import (
@@ -24,6 +24,7 @@ from bot.github_errors import (
     TryAgainError,
     UnsureError,
 )
+from gpu_runner.models import BenchReport, BenchRequest
 
 log = logging.getLogger(__name__)
 FIND_SECONDS = 300.0  # until a run that was started must be seen in GitHub's lists
@@ -226,7 +227,7 @@ class _Look:
         if run.conclusion not in ("success", "failure"):
             return self._end(ENDED.get(run.conclusion or "", FAILED))
         try:
-            left = self._left(run)
+            left = left_by(self.workflows, self.repo, run.id)
         except ResultError as problem:
             return self._end(UNREADABLE.format(why=problem))
         if left is None:
@@ -236,31 +237,11 @@ class _Look:
             return self._end(left.problem)
         return self._deliver(run, left)
 
-    def _left(self, run: WorkflowRun) -> Left | None:
-        """The run's answer; None when it left none."""
-        artifact = self.workflows.artifact(self.repo, run.id, bench_artifact.NAME)
-        if artifact is None:
-            return None
-        if artifact.expired:
-            raise ResultError("it has expired or was deleted")
-        most = bench_artifact.LARGEST_ZIP
-        try:
-            if artifact.size_in_bytes > most:
-                raise TooLargeError(f"it has more than {most >> 20} MiB")
-            content = self.workflows.download(self.repo, artifact, most)
-        except TooLargeError as problem:
-            raise ResultError(f"{problem}; name fewer benchmarks") from None
-        except GoneError:
-            raise ResultError("it has expired or was deleted") from None
-        return bench_artifact.unpacked(content)
-
     def _deliver(self, run: WorkflowRun, left: Left) -> Seen:
         try:
-            report = accepted(self.bench, left.report)
+            report = report_of(request_of(self.bench), left).to_json()
         except ResultError as problem:
             return self._end(UNREADABLE.format(why=problem))
-        except (ArithmeticError, ValueError, LookupError):
-            return self._end(UNREADABLE.format(why="its samples are no measurements"))
         held = self.benches.taken_by(self.bench, run.html_url)
         if held is None:
             return Seen("it was cancelled meanwhile")
@@ -285,6 +266,32 @@ class _Look:
             self.workflows.cancel(self.repo, self.bench.external)
         self.benches.note(self.bench, NOTHING)
         return Seen("its run was stopped", settled=True)
+
+
+def left_by(workflows: Workflows, repo: str, run: int) -> Left | None:
+    """A run's answer, None when it left none; a ResultError says what is wrong with it."""
+    artifact = workflows.artifact(repo, run, bench_artifact.NAME)
+    if artifact is None:
+        return None
+    most = bench_artifact.LARGEST_ZIP
+    try:
+        if artifact.expired:
+            raise GoneError("it has expired")
+        if artifact.size_in_bytes > most:
+            raise TooLargeError(f"it has more than {most >> 20} MiB")
+        return bench_artifact.unpacked(workflows.download(repo, artifact, most))
+    except TooLargeError as problem:
+        raise ResultError(f"{problem}; name fewer benchmarks") from None
+    except GoneError:
+        raise ResultError("it has expired or was deleted; ask again") from None
+
+
+def report_of(asked: BenchRequest, left: Left) -> BenchReport:
+    """The report that a run left, checked; a ResultError says why it is not taken."""
+    try:
+        return checked(asked, left.report)
+    except (ArithmeticError, ValueError, LookupError):
+        raise ResultError("its samples are no measurements") from None
 
 
 def labels_of(gpu: str) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""`hostside bench list|run|model|history`: what can be measured, measuring it, and what was."""
+"""`hostside bench list|run|model|history`: what can be measured, measuring it, and what was.
+
+`job`, `gate` and `post` are the steps of the workflows in `deploy/workflows`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from bot.cli import bench_history, bench_model, ending
+from bot.cli import bench_history, bench_job, bench_model, bench_steps, ending
 from bot.config import RepoConfig, load
 from bot.errors import UsageError
 from bot.reports import bench as written
@@ -40,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_run(commands.add_parser("run", help="measure base against head in the sandbox"))
     bench_model.configure(commands.add_parser("model", help=bench_model.HELP))
     bench_history.configure(commands.add_parser("history", help=bench_history.HELP))
+    bench_job.configure(commands.add_parser("job", help=bench_job.HELP))
+    commands.add_parser("gate", help=bench_steps.GATE_HELP)
+    commands.add_parser("post", help=bench_steps.POST_HELP)
 
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +91,10 @@ def run(arguments: argparse.Namespace) -> int:
                 return _list(arguments)
             case "history":
                 return bench_history.run(arguments)
+            case "job":
+                return bench_job.run(arguments)
+            case "gate" | "post":
+                return bench_steps.run(arguments.what)
             case _:
                 return _run(arguments)
     except RunnerError as problem:
