@@ -161,3 +161,20 @@ def alive(pid: int) -> bool:
         return stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_warm_process_reads_no_module_of_the_analysis_any_more() -> None:
+    program = (
+        "import sys, bot.warm\n"
+        "from analyzers.analysis import AnalysisConfig\n"
+        "from bot.examine import Job, examine\n"
+        "known = set(sys.modules)\n"
+        "text = b'import torch\\n\\ndef f(n):\\n    return torch.ones(n).cuda()\\n'\n"
+        "(item,) = examine(Job('a.py', AnalysisConfig(), text)).items\n"
+        "print(item.suggestion is not None, sorted(set(sys.modules) - known))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "True []\n", done.stderr
