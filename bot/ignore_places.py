@@ -78,7 +78,8 @@ class Page:
         ends = [Spot(n) for n in (last, first) if self._has_room(n, added)]
         inner = [Spot(line, above=True)] if first < line <= last and self._open(line - 1) else []
         wide = [Spot(n) for n in (line, last) if self._open(n)]
-        found = [*self._taken(finding), *here, *inner, *ends, Spot(first, above=True), *wide]
+        # Comments within brackets come late: a formatter may break the line below them anew.
+        found = [*self._taken(finding), *here, *ends, Spot(first, above=True), *inner, *wide]
         return list(dict.fromkeys(found))
 
     def _taken(self, finding: Finding) -> Iterator[Spot]:

@@ -33,7 +33,7 @@ Capture = pytest.CaptureFixture[str]
 
 def without_comments(text: str) -> str:
     """The text as it was before."""
-    text = re.sub(rf"(?m)^[ \t]*{_REMARK}(?:\r\n|\r|\n)", "", text)
+    text = re.sub(rf"(?<![^\r\n])[ \t]*{_REMARK}(?:\r\n|\r|\n)", "", text)
     return re.sub(rf" {{0,2}}{_REMARK}(?=[\r\n]|\Z)", "", text)
 
 
@@ -111,9 +111,8 @@ def silenced(text: str, reason: str = "", config: RepoConfig = CONFIG) -> str:
         ),
         pytest.param(
             f"    x = dict(\n        a=1,\n        {'b' * 60}={{zeros}},\n    )\n",
-            f"    x = dict(\n        a=1,\n        {{ignore}}\n"
-            f"        {'b' * 60}={{zeros}},\n    )\n",
-            id="above a long line of a call",
+            f"    x = dict(\n        a=1,\n        {'b' * 60}={{zeros}},\n    )  {{ignore}}\n",
+            id="behind the whole call when its line is long",
         ),
         pytest.param(
             "    if n:\n        pass\n    elif {zeros}.sum() is None:\n        pass\n",
