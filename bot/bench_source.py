@@ -23,9 +23,18 @@ from bot.github_errors import DeniedError, GitHubError, GoneError, TryAgainError
 from bot.github_git import Origin
 
 SECONDS = 300.0
-_SETTINGS = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "fetch.unpackLimit=1", "-c", "gc.auto=0"),
-    *("-c", "fetch.recurseSubmodules=false", "-c", "credential.helper=", "-c", "core.askPass="),
+_SETTINGS = tuple(
+    word
+    for setting in (
+        "core.hooksPath=/dev/null",
+        "core.askPass=",
+        "credential.helper=",
+        "fetch.fsckObjects=true",
+        "fetch.recurseSubmodules=false",
+        "fetch.unpackLimit=1",  # a pack, however few objects there are
+        "gc.auto=0",
+    )
+    for word in ("-c", setting)
 )
 # How GitHub is reached from here; nothing else of our environment is git's business.
 _KEPT = (
@@ -99,7 +108,7 @@ class Sources:
         """What git's complaint means."""
         known = said.lower()
         written = [each.stat().st_size for each in folder.rglob("tmp_pack_*")]
-        if "signal 25" in known or "file too large" in known or max(written, default=0) > self.most:
+        if "file too large" in known or max(written, default=0) >= self.most:
             return self._too_large(order)
         if any(words in known for words in _VANISHED):
             return SourceError(
@@ -111,7 +120,7 @@ class Sources:
                 "the service has no room for the source; make some in its temporary folder "
                 "and ask again"
             )
-        if "fsck" in known or "invalid" in known:
+        if "fsck" in known:
             return SourceError(
                 "git refuses what the repository holds as malformed; `git fsck` there names it"
             )
