@@ -74,10 +74,15 @@ FIELDS = frozenset(f.name for f in fields(Fact)) - {"name"}
 
 
 class Table(Mapping[str, Fact]):
-    """Every fact by its name; a file is parsed when a name that it speaks of is first looked up."""
+    """Every fact by its name.
+
+    A file is taken apart when a name that it speaks of is first looked up, and of its tables only
+    those are parsed that somebody asks for: a run over a whole tree needs one in ten.
+    """
 
     def __init__(self, files: Iterable[str]) -> None:
-        self._files: dict[str, list[str]] = {}  # first part of a name -> texts not parsed yet
+        self._files: dict[str, list[str]] = {}  # first part of a name -> texts not taken apart yet
+        self._texts: dict[str, str] = {}  # name -> the text of its table
         self._raw: dict[str, dict[str, Any]] = {}
         self._facts: dict[str, Fact | None] = {}
         for text in files:
@@ -96,7 +101,7 @@ class Table(Mapping[str, Fact]):
     def __iter__(self) -> Iterator[str]:
         for root in list(self._files):
             self._read(root)
-        return iter(list(self._raw))
+        return iter(list(self._texts))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -111,12 +116,16 @@ class Table(Mapping[str, Fact]):
         root = name.partition(".")[0]
         if root in self._files:
             self._read(root)
+        if name not in self._raw and name in self._texts:
+            self._raw[name] = tomllib.loads(self._texts[name])
         return self._raw.get(name)
 
     def _read(self, root: str) -> None:
         for text in self._files.pop(root, ()):
-            if text.split('"', 2)[1] not in self._raw:  # its first table: not read for another root
-                self._raw.update(tomllib.loads(text))
+            # A file that was read for another root is known by its first table.
+            if text.split('"', 2)[1] not in self._texts:
+                _, *parts = _HEADER.split(text)
+                self._texts.update(zip(parts[::2], parts[1::2], strict=True))
 
     def _fact(self, name: str) -> Fact | None:
         values = self._body(name)
@@ -141,6 +150,7 @@ class Table(Mapping[str, Fact]):
 
 
 _ROOT = re.compile(r'^\["([^".]+)', re.MULTILINE)
+_HEADER = re.compile(r'^\["([^"]+)"\]', re.MULTILINE)
 
 
 @dataclass(frozen=True)

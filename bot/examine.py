@@ -103,14 +103,17 @@ def examine_all(jobs: Sequence[Job], runner: Runner = run_here) -> list[Examined
 
 
 def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tuple[int, Examined]]:
-    """A runner: sifts out files without GPU code, judges the others in child processes."""
+    """A runner: judges files in child processes, once one is found that names a GPU library."""
     wanted: list[int] = []
     texts = all(job.text is not None for job in jobs)
-    for number, result in (run_here if texts else run)(SIFT, jobs):
-        if result.status == UNDECIDED:
-            wanted.append(number)
-        else:
+    for number, result in run_here(SIFT, jobs):
+        if result.status != UNDECIDED:
             yield number, result
+            continue
+        wanted.append(number)
+        if not texts:  # who judges the others reads them anyway
+            wanted += range(number + 1, len(jobs))
+            break
     if not wanted:
         return
     import analyzers.engine
@@ -119,9 +122,18 @@ def in_children(task: Task[Job, Examined], jobs: Sequence[Job]) -> Iterator[tupl
     # Children are copies of this process and need not read again what it has read.
     analyzers.engine.load_facts()
     all_rules()
-    wanted.sort()
-    for place, result in run(task, [jobs[number] for number in wanted]):
+    chosen = [jobs[number] for number in wanted]
+    for place, result in run(task, chosen, [_size(job) for job in chosen]):
         yield wanted[place], result
+
+
+def _size(job: Job) -> int:
+    if job.text is not None:
+        return len(job.text)
+    try:
+        return os.stat(job.source).st_size
+    except OSError:
+        return 0
 
 
 def sift(job: Job) -> Examined:

@@ -43,12 +43,17 @@ class Task(Generic[J, R]):
     workers: int = 0  # 0: one for each core
 
 
-def run(task: Task[J, R], jobs: Sequence[J]) -> Iterator[tuple[int, R]]:
-    """Each job's number and result, as they come; exactly one for each job."""
+def run(
+    task: Task[J, R], jobs: Sequence[J], weights: Sequence[int] = ()
+) -> Iterator[tuple[int, R]]:
+    """Each job's number and result, as they come; exactly one for each job.
+
+    `weights` say how the jobs compare: the heaviest come first, so that all children end together.
+    """
     if not jobs:
         return
     count = min(task.workers or os.cpu_count() or 1, len(jobs))
-    queue = deque(_batches(len(jobs), count))
+    queue = deque(_batches(weights or [1] * len(jobs), count))
     crew = [_Worker(task, jobs) for _ in range(count)]
     try:
         for worker in crew:
@@ -75,10 +80,19 @@ def run_here(task: Task[J, R], jobs: Sequence[J]) -> Iterator[tuple[int, R]]:
         yield number, _attempt(task, job)
 
 
-def _batches(count: int, workers: int) -> Iterator[list[int]]:
-    size = max(1, min(LARGEST_BATCH, count // (workers * 8)))
-    for start in range(0, count, size):
-        yield list(range(start, min(start + size, count)))
+def _batches(weights: Sequence[int], workers: int) -> Iterator[list[int]]:
+    order = sorted(range(len(weights)), key=lambda number: -weights[number])
+    share = sum(weights) / (workers * 16)
+    batch: list[int] = []
+    held = 0
+    for number in order:
+        batch.append(number)
+        held += weights[number]
+        if held >= share or len(batch) == LARGEST_BATCH:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def _attempt(task: Task[J, R], job: J) -> R:
