@@ -17,6 +17,7 @@ from bot.review import FileReport, Review
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+MOST = 25_000  # results that GitHub's code scanning takes of one run
 Object = dict[str, Any]
 
 
@@ -24,9 +25,16 @@ def render(review: Review) -> str:
     """One run, with every rule described."""
     rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
-    results = [_result(comment, places) for comment in review.comments]
-    results += [_suppressed(path, silenced, places) for path, silenced in review.silenced]
-    bad = unjudged(review)
+    shown = sorted(review.comments, key=lambda comment: comment.finding.order)[:MOST]
+    kept = {id(comment) for comment in shown}
+    results = [_result(c, places) for c in review.comments if id(c) in kept]
+    silent = review.silenced[: MOST - len(results)]
+    results += [_suppressed(path, silenced, places) for path, silenced in silent]
+    notifications = [_notification(file) for file in unjudged(review)]
+    left = len(review.comments) + len(review.silenced) - len(results)
+    if left:
+        text = f"{left:,} more results are left out; code scanning takes {MOST:,}."
+        notifications.append({"level": "warning", "message": {"text": text}})
     run: Object = {
         "tool": {
             "driver": {
@@ -40,7 +48,7 @@ def render(review: Review) -> str:
         "invocations": [
             {
                 "executionSuccessful": True,
-                "toolExecutionNotifications": [_notification(file) for file in bad],
+                "toolExecutionNotifications": notifications,
             }
         ],
     }
