@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.bench_work import NO_RUNNER_SECONDS
-from bot.benches import Benches
+from bot.benches import LEASE_SECONDS, Benches
 from bot.logs import say
 from bot.work import Bell
 
@@ -22,11 +22,12 @@ class BenchCare:
 
     benches: Benches
     ring: Callable[[Bell], None]
+    lease_seconds: float = LEASE_SECONDS
     _rung: dict[int, float] = field(default_factory=dict[int, float])
 
     def start(self) -> None:
         """While the service was away no machine could renew its lease: all get another one."""
-        self.benches.extend()
+        self.benches.extend(self.lease_seconds)
 
     def look(self) -> None:
         """Put back what lost its machine, end what is hopeless, ring for what waits."""

@@ -73,7 +73,6 @@ class Runner:
 
     link: Link
     machine: Machine
-    beat_seconds: float = BEAT_SECONDS
     stopping: threading.Event = field(default_factory=threading.Event)
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _task: _Task | None = None
@@ -126,6 +125,7 @@ class _Task:
         self.over = threading.Event()  # carried out, lost or stopped: whatever waits may end
         self.lost = ""
         self.beat = Beat()
+        self._every = min(BEAT_SECONDS, lent.seconds / 6)
         self._beats = threading.Thread(target=self._keep, name="beats", daemon=True)
 
     def carry_out(self) -> None:
@@ -155,7 +155,7 @@ class _Task:
 
     def _keep(self) -> None:
         """Renew the lease until it is over; a service that is away is asked again."""
-        while not self.over.wait(self.runner.beat_seconds):
+        while not self.over.wait(self._every):
             try:
                 answer = self.link.beat(self.lent, self.beat)
             except AwayError:

@@ -42,6 +42,7 @@ class Desk:
     benches: Benches
     sources: Sources
     tokens: tuple[bytes, ...]  # empty: there is no such service
+    lease_seconds: float = LEASE_SECONDS
 
 
 class _RefusalError(Exception):
@@ -126,7 +127,9 @@ async def _claim(request: Request, desk: Desk) -> Response:
 
 def _lend(desk: Desk, told: Claim) -> Response:
     desk.benches.seen(RunnerState(told.name, told.labels, one_line(told.device), time.time()))
-    leased = desk.benches.claim(told.name, told.labels) if told.wants else None
+    leased = None
+    if told.wants:
+        leased = desk.benches.claim(told.name, told.labels, desk.lease_seconds)
     if leased is None:
         return Response(status_code=204)
     say(log, "a runner took a benchmark", runner=told.name, bench=leased.bench.id)
@@ -181,7 +184,7 @@ async def _beat(request: Request, desk: Desk) -> Response:
 
 
 def _beaten(desk: Desk, bench: int, lease: str, told: Beat) -> Response:
-    if desk.benches.beat(bench, lease, told.progress, LEASE_SECONDS):
+    if desk.benches.beat(bench, lease, told.progress, desk.lease_seconds):
         return JSONResponse({"go_on": True, "why": ""})
     return JSONResponse({"go_on": False, "why": _lost(desk, bench)})
 

@@ -30,4 +30,4 @@ def open_desk(settings: Settings, store: Store) -> Desk | None:
             client.close()
 
     made = sources(origin, settings.bench_source_mib)
-    return Desk(Benches(store), made, settings.runner_tokens)
+    return Desk(Benches(store), made, settings.runner_tokens, settings.lease_seconds)

@@ -13,7 +13,7 @@ from gpu_runner.wire import Sentence
 PROTOCOL = 1  # counts the changes that an older side would not understand
 LEASE = "Hostside-Lease"  # header
 IDLE_SECONDS = 30.0  # an idle runner asks at least this often
-BEAT_SECONDS = 5.0
+BEAT_SECONDS = 5.0  # at most; a sixth of the lease where that is less
 LARGEST_WORD = 16 << 10  # bytes of everything but results and files
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -57,6 +57,7 @@ class Lent(Said):
 
     bench: Annotated[int, Field(gt=0)]
     lease: str
+    seconds: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     request: dict[str, Any]
 
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     listening = listen(host, port if arguments.port is None else arguments.port)
     store = open_store(settings)
     intake = Intake(store, bell(settings))
-    benches = BenchCare(Benches(store), bell(settings))
+    benches = BenchCare(Benches(store), bell(settings), settings.lease_seconds)
     with_worker = not arguments.no_worker
     caretaker = Caretaker(settings, store, intake.ring, with_worker, benches)
     house = House(
