@@ -213,7 +213,8 @@ class _Run:
         request = self.request
         rounds = plan_rounds(request.protocol, trees.variants).looks[-1]
         passes = request.protocol.trace_passes if self.found.backend is Backend.CUDA else 0
-        self.total = len(subjects) * len(trees.variants) * (1 + rounds + passes)
+        each = len(trees.variants) * (1 + rounds + passes) + bool(passes)
+        self.total = len(subjects) * each
         return Bench(
             self.found.backend,
             request.protocol,

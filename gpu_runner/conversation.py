@@ -146,9 +146,10 @@ class Conversation:
         """First lines, by file, of every function that one call executes."""
         return self._checked(_Touched, self._ask({"op": "touch"})).functions
 
-    def trace(self, warm_up: int, calls: int) -> bytes:
-        """A gzipped Kineto trace of some calls."""
-        return self._ask({"op": "trace", "warm_up": warm_up, "calls": calls}).payload
+    def trace(self, warm_up: int, calls: int, lines: bool = False) -> bytes:
+        """A gzipped Kineto trace of some calls; `lines`: with the lines that ran noted in it."""
+        wanted = {"op": "trace", "warm_up": warm_up, "calls": calls, "lines": lines}
+        return self._ask(wanted).payload
 
     def leave(self) -> Farewell:
         """Lets the test around the benchmark end, if there is one, and then the process."""

@@ -203,7 +203,8 @@ class Harness:
             args, kwargs = inputs[index % len(inputs)]
             self._barrier.wait(case.call(*args, **kwargs))
 
-        return {}, traced.kineto(once, command["warm_up"], command["calls"])
+        lines_of = os.getcwd() if command["lines"] else ""
+        return {}, traced.kineto(once, command["warm_up"], command["calls"], lines_of)
 
     def _model(self, command: Header) -> tuple[Header, bytes]:
         """Runs one program on the stream model; everything that happened on it as JSON."""

@@ -30,7 +30,7 @@ from gpu_runner.repetition import repeated
 from gpu_runner.rounds import TimingPass
 from gpu_runner.stats import log_ratios, order
 from gpu_runner.timing import Aside, Open, Snapshot, Taken, Timing, pace, take
-from gpu_runner.tracing import least_ns, summarised, trace_once
+from gpu_runner.tracing import least_ns, sites, summarised, trace_once
 
 SAVED = 0.1  # share of the base's time; a smaller saving raises no alarm
 MOVED = 0.5  # share of the time saved that may turn up outside the timed part
@@ -277,9 +277,23 @@ def _traced(
                     packed = trace_once(talk, subject, bench.protocol, secrets.randbelow(1 << 31))
                 bench.raw.keep(subject.name, variant, number, packed)
                 traces.append(summarised(packed, variant, number, timed.rounds, calls))
+        traces = _with_sites(bench, subject, traces)
     except RunnerError as problem:
         log = f"{found.log}; " if found.log else ""
         log = one_line(f"{log}no trace: {problem}", 2000)
         return replace(found, traces=tuple(traces), log=log)
     least = least_ns(traces, bench.link, calls)
     return replace(found, traces=tuple(traces), least_ns=least)
+
+
+def _with_sites(bench: Bench, subject: Subject, traces: list[TraceSummary]) -> list[TraceSummary]:
+    """The same, where the head's first pass knows at which lines the host waited."""
+    first = next((n for n, each in enumerate(traces) if each.variant is Variant.HEAD), None)
+    if first is None:
+        return traces
+    bench.tick(f"{subject.name}: finding the lines that wait")
+    seed = secrets.randbelow(1 << 31)
+    with bench.open(Variant.HEAD) as talk:
+        packed = trace_once(talk, subject, bench.protocol, seed, lines=True)
+    known = replace(traces[first], sites=sites(packed))
+    return [*traces[:first], known, *traces[first + 1 :]]

@@ -175,6 +175,17 @@ class LaneSpans(Record):
 
 
 @dataclass(frozen=True)
+class Site(Record):
+    """A line of the measured code: how often it ran in a pass, and what the host waited there."""
+
+    path: Label
+    line: Positive
+    runs: Count
+    waits: Count = 0
+    wait_us: Amount = 0.0
+
+
+@dataclass(frozen=True)
 class TraceSummary(Record):
     """Device view of one traced pass, under the names that `hostside trace` prints."""
 
@@ -205,3 +216,4 @@ class TraceSummary(Record):
     timeline: Text | None = None
     length_ns: Count = 0  # of the track that the lanes lie in
     lanes: Annotated[tuple[LaneSpans, ...], Field(max_length=8)] = ()
+    sites: Annotated[tuple[Site, ...], Field(max_length=2_000)] = ()  # of a pass of their own

@@ -6,6 +6,7 @@ asked of the environment is that torch can be imported.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib
 import os
@@ -13,11 +14,16 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from gpu_runner.line_log import LineLog, with_lines
+
 REGION = "gpu_bench_region"
 
 
-def kineto(once: Callable[[int], None], warm_up: int, calls: int) -> bytes:
-    """Gzipped trace of `calls` calls inside one named region."""
+def kineto(once: Callable[[int], None], warm_up: int, calls: int, lines_of: str = "") -> bytes:
+    """Gzipped trace of `calls` calls inside one named region.
+
+    `lines_of` is a folder: which lines of its files ran when is noted too, at the cost of time.
+    """
     try:
         tools: Any = importlib.import_module("torch.profiler")
     except ImportError:
@@ -28,11 +34,14 @@ def kineto(once: Callable[[int], None], warm_up: int, calls: int) -> bytes:
     kinds = [tools.ProfilerActivity.CPU, tools.ProfilerActivity.CUDA]
     for index in range(warm_up):
         once(index)
-    with tools.profile(activities=kinds) as profile, tools.record_function(REGION):
+    log = LineLog(lines_of) if lines_of else None
+    noting = log or contextlib.nullcontext()
+    with tools.profile(activities=kinds) as profile, tools.record_function(REGION), noting:
         for index in range(calls):
             once(warm_up + index)
     handle, path = tempfile.mkstemp(suffix=".json")
     os.close(handle)
     profile.export_chrome_trace(path)
     with open(path, "rb") as file:
-        return gzip.compress(file.read(), 1)
+        trace = file.read()
+    return gzip.compress(with_lines(trace, log) if log else trace, 1)

@@ -11,12 +11,14 @@ from typing import Any
 
 from gpu_runner.conversation import Conversation
 from gpu_runner.gate import Subject
-from gpu_runner.records import Link, Protocol, Round, TraceSummary, Variant
+from gpu_runner.records import Link, Protocol, Round, Site, TraceSummary, Variant
 from gpu_runner.stats import samples_of
 from gpu_runner.timeline import text_timeline, track_of
+from gpu_runner.trace.events import Trace
 from gpu_runner.trace.metrics import DeviceMetrics, device_metrics
 from gpu_runner.trace.read import read_trace
 from gpu_runner.trace.report import device_json
+from gpu_runner.trace.sites import sites_of
 from gpu_runner.tracks import lanes_of
 
 REGION = "gpu_bench_region"
@@ -24,11 +26,13 @@ WARM_UP = 2
 LONGEST_TIMELINE = 16_000
 
 
-def trace_once(talk: Conversation, subject: Subject, protocol: Protocol, seed: int) -> bytes:
-    """The Kineto trace of one pass in this process."""
+def trace_once(
+    talk: Conversation, subject: Subject, protocol: Protocol, seed: int, lines: bool = False
+) -> bytes:
+    """The Kineto trace of one pass in this process; `lines`: that which tells where waits are."""
     talk.open(subject.benchmark, subject.facts.name, subject.index)
     talk.prepare([seed + index for index in range(WARM_UP + protocol.traced_calls)])
-    packed = talk.trace(WARM_UP, protocol.traced_calls)
+    packed = talk.trace(WARM_UP, protocol.traced_calls, lines)
     talk.leave()
     return packed
 
@@ -37,12 +41,20 @@ def summarised(
     packed: bytes, variant: Variant, number: int, rounds: Sequence[Round], calls: int
 ) -> TraceSummary:
     """The pass's numbers under the names of `hostside trace`, with its timeline."""
+    metrics = device_metrics(_read(packed), region=REGION)[0]
+    return summary_of(metrics, variant, number, _ratio(metrics, variant, rounds, calls))
+
+
+def sites(packed: bytes) -> tuple[Site, ...]:
+    """The lines that ran in a pass which notes them, with the waits at each."""
+    return sites_of(_read(packed))
+
+
+def _read(packed: bytes) -> Trace:
     with tempfile.NamedTemporaryFile(suffix=".json.gz") as file:
         file.write(packed)
         file.flush()
-        trace = read_trace(Path(file.name), REGION)
-        metrics = device_metrics(trace, region=REGION)[0]
-    return summary_of(metrics, variant, number, _ratio(metrics, variant, rounds, calls))
+        return read_trace(Path(file.name), REGION)
 
 
 def summary_of(

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from gpu_runner.trace import names
-from gpu_runner.trace.events import Annotation, Defects, GpuEvent, HostCall, Kind, Trace
+from gpu_runner.trace.events import Annotation, Defects, GpuEvent, HostCall, Kind, LineRun, Trace
 
 # About 250 bytes each: half a gigabyte at the most, enough for any trace that is not a mistake.
 MOST_KEPT = 2_000_000
@@ -30,6 +30,7 @@ class Collector:
         self.calls: list[HostCall] = []
         self.annotations: list[Annotation] = []
         self.overheads: list[tuple[int, int]] = []
+        self.lines: list[LineRun] = []
         self.device_names: dict[int, str] = {}
         self.defects = Defects()
         self.modelled = False
@@ -68,6 +69,12 @@ class Collector:
         if annotation.name == self.region or fnmatch.fnmatchcase(annotation.name, self.region):
             self._room()
             self.annotations.append(annotation)
+
+    def line(self, run: LineRun) -> None:
+        """Keep a line that ran."""
+        if _sane(run.start, run.end + 1):
+            self._room()
+            self.lines.append(run)
 
     def overhead(self, start: int, end: int) -> None:
         """Keep a time in which the profiler itself was busy."""
@@ -122,6 +129,7 @@ class Collector:
             defects=self.defects,
             partial=partial,
             modelled=self.modelled,
+            lines=tuple(self.lines),
         )
 
     def _notice(self, start: int, end: int) -> None:

@@ -79,6 +79,16 @@ class Annotation(NamedTuple):
     on_gpu: bool
 
 
+class LineRun(NamedTuple):
+    """A line of the project's code while it ran; times count from the region's beginning."""
+
+    start: int
+    end: int
+    thread: int
+    path: str
+    line: int
+
+
 @dataclass(frozen=True, slots=True)
 class Defects:
     """What was left out while reading, counted."""
@@ -105,6 +115,7 @@ class Trace:
     defects: Defects
     partial: str = ""  # why this is not the whole file; empty if it is
     modelled: bool = False  # written by the stream model: nothing in it was measured
+    lines: tuple[LineRun, ...] = ()  # only of a pass that notes them
 
     @property
     def devices(self) -> tuple[int, ...]:

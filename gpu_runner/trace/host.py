@@ -48,7 +48,7 @@ def waits(
 ) -> Waits:
     """Who waited, for how long, and how much of it left the GPU idle."""
     explicit = [call for call in calls if call.role is Role.WAIT]
-    implicit = [call for call in calls if _waits_implicitly(call, works.get(key_of(call)))]
+    implicit = [call for call in calls if waits_implicitly(call, works.get(key_of(call)))]
     allocating = [call for call in calls if call.role is Role.ALLOCATE]
     every = [*explicit, *implicit, *allocating]
     by_call: Counter[str] = Counter()
@@ -67,7 +67,8 @@ def waits(
     )
 
 
-def _waits_implicitly(call: HostCall, work: GpuEvent | None) -> bool:
+def waits_implicitly(call: HostCall, work: GpuEvent | None) -> bool:
+    """Whether a call waited that by its name need not."""
     if call.role is Role.BLOCKING_COPY:
         return True
     if call.role is not Role.COPY or work is None or work.memory != PAGEABLE:

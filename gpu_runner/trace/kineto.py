@@ -16,12 +16,12 @@ from gpu_runner.errors import FormatError
 from gpu_runner.trace import names
 from gpu_runner.trace.collect import LATEST, Collector, FullError
 from gpu_runner.trace.decoding import msgspec
-from gpu_runner.trace.events import KINETO, Annotation, GpuEvent, HostCall, Kind, Trace
+from gpu_runner.trace.events import KINETO, Annotation, GpuEvent, HostCall, Kind, LineRun, Trace
 from gpu_runner.trace.json_events import EventFile
 from gpu_runner.trace.json_loose import Arguments, Event
 from gpu_runner.trace.source import Source
 
-KERNEL, COPY, MEMSET, CALL, RANGE, GPU_RANGE, OVERHEAD = range(7)
+KERNEL, COPY, MEMSET, CALL, RANGE, GPU_RANGE, OVERHEAD, LINE = range(8)
 # cuda_sync rows and gpu_user_annotation carry a stream but are no work of the GPU.
 _SPELLED = {
     "kernel": KERNEL,
@@ -36,6 +36,7 @@ _SPELLED = {
     "user_annotation": RANGE,
     "gpu_user_annotation": GPU_RANGE,
     "overhead": OVERHEAD,
+    "hostside_line": LINE,  # as `gpu_runner/line_log.py` writes it
 }
 CATEGORIES = _SPELLED | {name.capitalize(): what for name, what in _SPELLED.items()}
 CUDA_LEGACY_STREAM = 7  # CUPTI's number for the default stream of the first context
@@ -82,6 +83,8 @@ def _take(event: Event, collector: Collector) -> None:
         collector.gpu(_gpu_event(what, event, start, end, collector))
     elif what == CALL:
         _take_call(event, start, end, collector)
+    elif what == LINE:
+        _take_line(event, start, end, collector)
     elif what == OVERHEAD:
         if names.profilers_own(str(event.name)):
             collector.overhead(start, end)
@@ -98,6 +101,14 @@ def _take_call(event: Event, start: int, end: int, collector: Collector) -> None
     thread = collector.thread((str(event.pid), str(event.tid)))
     correlation = _number(event.args.correlation) if event.args else NOWHERE
     collector.call(HostCall(start, end, role, 0, thread, correlation, collector.name(name)))
+
+
+def _take_line(event: Event, start: int, end: int, collector: Collector) -> None:
+    path, _, line = str(event.name).rpartition(":")
+    number = _number(line)
+    if path and number > 0:
+        thread = collector.thread((str(event.pid), str(event.tid)))
+        collector.line(LineRun(start, end, thread, collector.name(path), number))
 
 
 def _gpu_event(what: int, event: Event, start: int, end: int, collector: Collector) -> GpuEvent:
