@@ -256,13 +256,26 @@ def test_a_baseline_outside_of_the_repository_is_refused(
     assert "must be a path below the top" in capfd.readouterr().err
 
 
-def test_without_need_nothing_is_said_of_the_configuration(
+def test_it_says_how_the_file_comes_to_be_read(
+    repository: Repository, capfd: Capture, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    repository.commit({"a.py": HEAD + F, "ci/x": ""})
+    assert '(`baseline = "hostside-baseline.json"` in' in baseline(capfd)
+    assert '(`baseline = "ci/b.json"` in' in baseline(capfd, "-o", "ci/b.json")
+    outside = str(tmp_path_factory.mktemp("out") / "b.json")
+    assert f"with --baseline {outside}." in baseline(capfd, "-o", outside)
+    repository.write("pyproject.toml", CONFIG)
+    assert "Name it" not in baseline(capfd)
+
+
+def test_the_configured_file_is_meant_whatever_is_looked_at(
     repository: Repository, capfd: Capture
 ) -> None:
-    repository.commit({"a.py": HEAD + F})
-    assert 'baseline = "hostside-baseline.json"' in baseline(capfd)
-    repository.write("pyproject.toml", CONFIG)
-    assert "baseline =" not in baseline(capfd)
+    config = CONFIG.replace(NAME, "accepted.json")
+    repository.commit({"a.py": HEAD + F, "plain.py": "x = 1\n", "pyproject.toml": config})
+    baseline(capfd)
+    assert "accepted.json: 1 finding in 1 file (0 new, 0 gone)." in baseline(capfd, "plain.py")
+    assert not (repository.root / NAME).exists()
 
 
 def test_names_and_lines_in_any_letters_are_written_and_read_back() -> None:

@@ -43,7 +43,7 @@ class _Target:
     file: Path
     shown: str
     old: Baseline
-    configured: bool
+    advice: str  # how it comes to be read; empty: it is
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,7 +69,6 @@ def _target(paths: Paths, arguments: argparse.Namespace) -> _Target:
     if config.baseline:
         default = paths.root / baselines.normal(config.baseline, config.source)
     file = Path(arguments.output) if arguments.output else default
-    configured = bool(config.baseline) and file.resolve() == default.resolve()
     shown = arguments.output or _shown(file)
     old = NONE
     if file.exists():
@@ -82,7 +81,21 @@ def _target(paths: Paths, arguments: argparse.Namespace) -> _Target:
             raise UsageError(f"{shown} cannot be read ({problem.strerror})") from problem
     elif arguments.update:
         raise UsageError(f"there is no {shown} to update; leave out --update to write one")
-    return _Target(file, shown, old, configured)
+    return _Target(file, shown, old, _advice(file, default, paths))
+
+
+def _advice(file: Path, default: Path, paths: Paths) -> str:
+    """What makes reviews and checks read this file."""
+    if paths.config.baseline and file.resolve() == default.resolve():
+        return ""
+    root = paths.root.resolve()
+    if not file.resolve().is_relative_to(root):
+        return f"Name it with --baseline {file}."
+    name = file.resolve().relative_to(root).as_posix()
+    return (
+        f'Name it in the configuration (`baseline = "{name}"` in [tool.hostside]) '
+        "or with --baseline, and commit it."
+    )
 
 
 def _shown(file: Path) -> str:
@@ -125,11 +138,8 @@ def _tell(target: _Target, kept: Sequence[Entry], examined: Iterable[Examined]) 
     files = plural(len({entry.path for entry in kept}), "file")
     change = f"{len(new):,} new, {len(lost):,} gone" if target.old.entries else "all new"
     print(f"{target.shown}: {plural(len(marks), 'finding')} in {files} ({change}).")
-    if not target.configured:
-        print(
-            f'Name it in the configuration (`baseline = "{target.file.name}"` in [tool.hostside]) '
-            "or with --baseline, and commit it."
-        )
+    if target.advice:
+        print(target.advice)
     for report in map(_report, examined):
         if report.unjudged:
             print(f"hostside: {report.path} was not judged: {report.reason}", file=sys.stderr)

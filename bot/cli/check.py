@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     _agree(arguments)
     if arguments.paths == [STDIN]:
         return _finish(_snippet(arguments), arguments)
-    paths = look(arguments.paths, arguments)
+    paths = look(arguments.paths, arguments, hasty=True)
     baseline = options.baseline(arguments, paths.config, paths.read)
     if arguments.diff:
         return options.finish(_since(arguments, paths, baseline), arguments)

@@ -61,12 +61,15 @@ class Paths:
         return baseline.within(path for path in paths if vanished(path))
 
 
-def look(paths: Sequence[str], arguments: argparse.Namespace) -> Paths:
-    """The files at and below the paths that their settings let through."""
+def look(paths: Sequence[str], arguments: argparse.Namespace, hasty: bool = False) -> Paths:
+    """The files at and below the paths that their settings let through.
+
+    `hasty`: without their settings, where there is nothing to judge.
+    """
     root = _root(paths)
     files = find(paths, root)
     config = RepoConfig()
-    if not arguments.no_config and not _without_gpu(files):
+    if not arguments.no_config and not (hasty and _without_gpu(files)):
         read = configuration.reader_of(root)
         folders = folders_above(file.inside for file in files if not file.outside)
         config = with_nested(configuration.load(read), read, folders)
