@@ -47,10 +47,12 @@ def number(folder: str) -> int:
         return 0
     except OSError as problem:
         raise BotError(f"{NAME} of the artifact cannot be read ({problem.strerror})") from problem
-    with open(handle, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise BotError(f"{NAME} of the artifact is not a regular file; nothing was posted")
-        data = file.read(LARGEST + 1)
+        data = os.read(handle, LARGEST + 1)
+    finally:
+        os.close(handle)
     if len(data) > LARGEST:
         raise BotError(f"{NAME} of the artifact is longer than a note; nothing was posted")
     try:

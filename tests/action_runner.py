@@ -82,9 +82,9 @@ class Runner:
         self.log += done.stdout + done.stderr
         self.outcomes.append(done.returncode)
         self.summary += Path(files["GITHUB_STEP_SUMMARY"]).read_text()
-        for name, value in _pairs(Path(files["GITHUB_OUTPUT"]).read_text()).items():
+        for name, value in pairs(Path(files["GITHUB_OUTPUT"]).read_text()).items():
             context[f"steps.{step['id']}.outputs.{name}"] = value
-        extra |= _pairs(Path(files["GITHUB_ENV"]).read_text())
+        extra |= pairs(Path(files["GITHUB_ENV"]).read_text())
         assert Path(files["GITHUB_PATH"]).read_text() == ""
 
 
@@ -92,7 +92,7 @@ def _filled(text: str, context: dict[str, str]) -> str:
     return _EXPRESSION.sub(lambda match: context.get(match[1], ""), text)
 
 
-def _pairs(text: str) -> dict[str, str]:
+def pairs(text: str) -> dict[str, str]:
     """`name=value` and `name<<END … END`, as the runner reads them."""
     found: dict[str, str] = {}
     lines = iter(text.splitlines())

@@ -14,6 +14,7 @@ _TIMES = itertools.count(1_700_000_000)  # no two commits are the same
 def _change(path: str, content: str | bytes | None) -> bytes:
     """One line of a commit for `git fast-import`; None deletes."""
     name = path.encode("utf-8", "surrogateescape").replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    name = name.replace(b"\n", b"\\n")
     if content is None:
         return b'D "%s"\n' % name
     data = content if isinstance(content, bytes) else content.encode()
