@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -20,6 +21,7 @@ from bot.github_errors import GitHubError, GoneError, TryAgainError, UnsureError
 
 # All that starting and watching workflows needs.
 ACTIONS: Any = {"actions": "write", "metadata": "read"}
+_DISPATCHED = "workflow_dispatch"
 _RUNS_LOOKED_AT = 300
 _ARTIFACTS_LOOKED_AT = 100
 
@@ -38,6 +40,7 @@ class WorkflowRun(Shape):
     event: str = ""
     head_branch: str | None = None
     html_url: str = ""
+    created_at: datetime | None = None
 
 
 class Artifact(Shape):
@@ -89,14 +92,13 @@ class Workflows:
         self, repo: str, workflow: str, branch: str, title: str, since: float
     ) -> WorkflowRun | None:
         """The run of the default branch's workflow with this title, if GitHub shows it already."""
-        at = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        query = {"event": "workflow_dispatch", "created": f">={at}"}
         path = f"{_workflow(repo, workflow)}/runs"
-        for seen, run in enumerate(self.calls.pages(path, WorkflowRun, "workflow_runs", **query)):
-            if seen >= _RUNS_LOOKED_AT:
+        runs = self.calls.pages(path, WorkflowRun, "workflow_runs", event=_DISPATCHED)
+        for run in islice(runs, _RUNS_LOOKED_AT):  # the newest come first
+            if run.created_at and run.created_at.timestamp() < since:
                 break
             # A run of another branch ran that branch's own text of the workflow.
-            ours = run.event == "workflow_dispatch" and run.head_branch == branch
+            ours = run.event == _DISPATCHED and run.head_branch == branch
             if ours and run.display_title == title:
                 return run
         return None
@@ -118,9 +120,7 @@ class Workflows:
     def artifact(self, repo: str, number: int, name: str) -> Artifact | None:
         """The artifact of that run with this name, if there is one."""
         path = f"repos/{repo}/actions/runs/{number}/artifacts"
-        for seen, found in enumerate(self.calls.pages(path, Artifact, "artifacts")):
-            if seen >= _ARTIFACTS_LOOKED_AT:
-                break
+        for found in islice(self.calls.pages(path, Artifact, "artifacts"), _ARTIFACTS_LOOKED_AT):
             if found.name == name:
                 return found
         return None

@@ -31,7 +31,8 @@ def find(request: Request, number: int) -> Pull:
 
 @router.get("/repos/{owner}/{name}")
 async def repository(request: Request):
-    return shapes.repository(request.app.state.world, request.state.repo)
+    said = shapes.repository(request.app.state.world, request.state.repo)
+    return said | {"network_count": 0, "subscribers_count": 0}
 
 
 @router.get("/repos/{owner}/{name}/pulls/{number}")

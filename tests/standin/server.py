@@ -13,7 +13,14 @@ import jwt
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from tests.standin import routes_app, routes_checks, routes_comments, routes_git, routes_pulls
+from tests.standin import (
+    routes_actions,
+    routes_app,
+    routes_checks,
+    routes_comments,
+    routes_git,
+    routes_pulls,
+)
 from tests.standin.contract import Contract
 from tests.standin.faults import Fault
 from tests.standin.model import RefusedError, Token
@@ -24,6 +31,7 @@ _DOCS = "https://docs.github.com/rest"
 # What a token needs, by the path below the repository.
 _NEEDS = (
     (r"^(contents|git|compare)/", "contents"),
+    (r"^actions/", "actions"),
     (r"^check-runs|^commits/[^/]+/check-runs", "checks"),
     (r"^(pulls|issues)(/|$)", "pull_requests"),
     (r"", "metadata"),
@@ -48,7 +56,9 @@ def create_app(world: World, contract: Contract | None = None) -> FastAPI:
     app.state.world = world
     app.state.log = []
     app.state.broken = []
-    for module in (routes_app, routes_pulls, routes_comments, routes_checks, routes_git):
+    for module in (
+        routes_app, routes_pulls, routes_comments, routes_checks, routes_git, routes_actions,
+    ):  # fmt: skip
         app.include_router(module.router)
 
     @app.exception_handler(RefusedError)
