@@ -240,6 +240,7 @@ class Elapsed(Event):
     waited_between: bool = False  # … or at least once between the two readings
     drained: bool = True  # nothing was under way when the clock was read first
     loops: tuple[Loop, ...] = ()  # those around the work, inside what is timed
+    uploaded: bool = False  # a copy to the device waited for earlier work in between
 
 
 @record

@@ -48,6 +48,7 @@ EFFECTS = {
     "collective_wait", "context",
     "copy_into", "cuda_init", "current_stream", "dataset", "debug_mode", "decorator",
     "default_stream", "defer_cleanup", "device_atomic", "device_code", "device_guard",
+    "device_module",
     "device_load", "device_store", "dimension", "elapsed", "elementwise_kernel", "empty_cache",
     "endless",
     "enumerate", "eval_mode", "exit", "event_record", "event_wait", "extremum", "file", "filter",

@@ -96,13 +96,16 @@ def _unknown_attribute(run: Run, base: Value, name: str) -> Value:
         return UNKNOWN
     if base.kind in (Kind.UNKNOWN, Kind.INSTANCE, Kind.MODULE, Kind.CLASS):
         named = parameters.from_name(run, name)
-        if named.kind in (Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER):
+        if named.kind in _NAMED:
             return named
     if name in run.facts.names.get("byte_counts", ()):
         return replace(NUMBER, bytes=True)
     if name in run.facts.names.get("element_widths", ()):
         return replace(NUMBER, unit="width")
     return Value(Kind.METHOD, ref=Bound(None, base, name))
+
+
+_NAMED = frozenset({Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.LIBRARY})
 
 
 def call(run: Run, node: ast.Call) -> Value:

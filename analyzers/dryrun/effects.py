@@ -133,6 +133,11 @@ def _kernel_decorator(run: Run, node: ast.Call, call: Call, result: Value) -> Va
     return Value(Kind.KERNEL, ref=call.name)
 
 
+def _device_module(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
+    """The module of whichever device there is: code for a GPU gets that of the GPU."""
+    return Value(Kind.LIBRARY, ref=call.fact.is_a)
+
+
 def _set_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     stream = _first(call)
     if stream.kind is Kind.STREAM:
@@ -156,6 +161,7 @@ _EFFECTS: dict[str, Effect] = {
     "current_stream": ordering.current_stream,
     "default_stream": ordering.current_stream,
     "device_guard": _context,
+    "device_module": _device_module,
     "dimension": iteration.dimension,
     "elapsed": ordering.elapsed,
     "enumerate": iteration.enumerated,

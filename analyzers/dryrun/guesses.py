@@ -31,7 +31,7 @@ def unknown_call(
     guessed = _guess(run, node, receiver, name, given)
     if guessed is not None:
         return guessed
-    if name and from_name(run, name).kind is Kind.PLACE:  # get_device()
+    if name and from_name(run, name).kind in (Kind.PLACE, Kind.LIBRARY):  # get_device()
         return from_name(run, name)
     if name in run.facts.names.get("module_calls", ()):
         return forward(run, node, Value(Kind.MODULE, sure=Confidence.POSSIBLE), given)

@@ -129,6 +129,8 @@ def _from_name(run: Run, name: str) -> Value:
     names = run.facts.names
     word = name.lower().lstrip("_")
     last = word.rpartition("_")[2]
+    if word in names.get("device_modules", ()):
+        return Value(Kind.LIBRARY, ref=_first_of(run, "device_module_library"))
     if word in names.get("device", ()) or last in ("device", "dev"):
         return Value(Kind.PLACE, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.LIKELY))
     if word in names.get("module", ()) or last in ("model", "net", "network"):

@@ -179,7 +179,8 @@ class Run:
             return Heat.HOT
         if self.frame.info is None:
             return Heat.HOT if many else Heat.COLD
-        if base is Heat.UNKNOWN and self.frame.looped:
+        evaluated = info is not None and "eval" in info.roles and "per_step" not in info.roles
+        if self.frame.looped and (base is Heat.UNKNOWN or evaluated):
             return Heat.COLD  # after the loop: once per epoch or per run
         return base
 

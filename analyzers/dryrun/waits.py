@@ -111,6 +111,7 @@ def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
         waited_between=stop.read_back > start.place.order,
         drained=before is None or start.waited > before.order,
         loops=work.loops[len(start.place.loops) :],
+        uploaded=stop.waited > start.place.order,
     )
     site = run.site
     if run.recording:

@@ -70,6 +70,24 @@ BAD = [
             return (time.time() - started) / repeats  # <-
         """
     ),
+    # The second reading is what comes too early, wherever the duration is computed.
+    Bad(
+        """
+        import time
+        import torch
+
+        def validate(model, criterion, loader):
+            model = model.cuda().eval()
+            losses = []
+            started = time.time()
+            for x, y in loader:
+                with torch.no_grad():
+                    losses.append(criterion(model(x.cuda()), y.cuda()))
+            ended = time.time()  # <-
+            total = torch.stack(losses).mean().item()
+            return total, len(losses) / (ended - started)
+        """
+    ),
     Bad(
         """
         import time
@@ -165,8 +183,9 @@ def gpu_timing_without_sync(timeline: Timeline) -> Iterator[Finding]:
         what = shown(timeline.text(work.span)) if work is not None else "device work"
         verb = "may only have" if sure is Confidence.POSSIBLE else "has only"
         related = Related(elapsed.start, "the clock is read first here")
+        apart = elapsed.stop_place.statement != elapsed.place.statement
         yield Finding(
-            elapsed.place.span,
+            elapsed.stop_place.span if apart else elapsed.place.span,
             f"The clock is read while {what} {verb} been queued. "
             "That times the launch, and the work itself is billed to whatever waits next. "
             "Wait for the device before both readings, or use events.",
@@ -188,6 +207,8 @@ def _confidence(elapsed: Elapsed) -> Confidence | None:
         return None if kinds or (carried and not elapsed.drained) else Confidence.POSSIBLE
     if LoopKind.DATA in kinds or (carried and not elapsed.drained):
         return Confidence.POSSIBLE  # the sum over many steps is nearly right
+    if elapsed.stop_place.in_loop and elapsed.uploaded and not elapsed.drained:
+        return Confidence.POSSIBLE  # each upload waits for the step before: right on average
     if elapsed.work is not None and elapsed.work.fact.moves and not kinds:
         return Confidence.POSSIBLE  # perhaps it is the loading that is timed
     return elapsed.sure.weaker(Confidence.LIKELY)

@@ -59,6 +59,32 @@ BAD = [
             return correct
         """,
     ),
+    # The batches are counted out.
+    Bad(
+        """
+        import torch
+
+        def evaluate(net, source, size):
+            net.eval()
+            total = 0
+            for start in range(0, source.size(0) - 1, size):
+                out = net(source[start : start + size].cuda())  # <-
+                total += out.detach().mean()
+            return total
+        """,
+        fixed="""
+        import torch
+
+        def evaluate(net, source, size):
+            net.eval()
+            total = 0
+            with torch.no_grad():
+                for start in range(0, source.size(0) - 1, size):
+                    out = net(source[start : start + size].cuda())
+                    total += out.detach().mean()
+            return total
+        """,
+    ),
     Bad(
         """
         import torch
@@ -195,7 +221,9 @@ def _data_loop(place: Place) -> Span | None:
     loops = [loop for loop in place.loops if not loop.comprehension]
     if not loops or not place.in_loop or not place.records_graph:
         return None
-    inner = next((loop for loop in loops if loop.kind is LoopKind.DATA), None)
+    evaluates = place.function is not None and "eval" in place.function.roles
+    kinds = {LoopKind.DATA, LoopKind.STEPS} if evaluates else {LoopKind.DATA}
+    inner = next((loop for loop in loops if loop.kind in kinds), None)
     return inner.span if inner is not None else None
 
 

@@ -80,6 +80,24 @@ BAD = [
             return field
         """,
     ),
+    # Every step of a training waits for the sake of a clock.
+    Bad(
+        """
+        import torch
+
+        def train(model, loader, optimizer, times):
+            model = model.cuda()
+            for x in loader:
+                started = torch.cuda.Event(enable_timing=True)
+                ended = torch.cuda.Event(enable_timing=True)
+                started.record()
+                model(x.cuda()).mean().backward()
+                optimizer.step()
+                ended.record()
+                torch.cuda.synchronize()  # <-
+                times.append(started.elapsed_time(ended))
+        """
+    ),
     # Each copy is waited for before the next one starts.
     Bad(
         """
@@ -169,6 +187,8 @@ def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
             yield _one_by_one(timeline, wait)
             continue
         if on_purpose(timeline, wait):
+            if _times_every_step(wait):
+                yield _for_the_clock(timeline, wait)
             continue
         if next_event(timeline.events, number) is not None:
             continue  # GPU102 speaks of it
@@ -182,6 +202,25 @@ def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
             Severity.WARNING,
             fix=_fix(timeline, wait),
         )
+
+
+def _times_every_step(wait: Wait) -> bool:
+    """A loop that trains, and not a benchmark, drains the queue on each step to read a clock."""
+    function, busy = wait.place.function, _busy(wait)
+    if function is None or not function.reads_clock or not busy:
+        return False
+    return wait.reason is Reason.DEVICE and {"backward", "step"} <= function.calls
+
+
+def _for_the_clock(timeline: Timeline, wait: Wait) -> Finding:
+    return Finding(
+        wait.place.span,
+        f"{shown(timeline.text(wait.place.span))} makes the host wait for all queued work "
+        f"{when(wait.place)}, which may be for the clock alone. The GPU idles until the next "
+        "launch. Record events and read their times some steps later, or time every N steps.",
+        Confidence.POSSIBLE,
+        Severity.WARNING,
+    )
 
 
 def _behind_its_own_copy(timeline: Timeline, wait: Wait) -> bool:
@@ -211,11 +250,14 @@ def _one_by_one(timeline: Timeline, wait: Wait) -> Finding:
 
 
 def _confidence(wait: Wait) -> Confidence:
-    loops = [loop for loop in wait.place.loops if loop.kind is not LoopKind.FEW]
-    busy = bool(loops) and loops[-1].runs_work and loops[-1].kind is not LoopKind.EPOCHS
-    if wait.reason is Reason.EVENT or not busy or wait.place.heat is Heat.UNKNOWN:
+    if wait.reason is Reason.EVENT or not _busy(wait) or wait.place.heat is Heat.UNKNOWN:
         return Confidence.POSSIBLE
     return Confidence.LIKELY
+
+
+def _busy(wait: Wait) -> bool:
+    loops = [loop for loop in wait.place.loops if loop.kind is not LoopKind.FEW]
+    return bool(loops) and loops[-1].runs_work and loops[-1].kind is not LoopKind.EPOCHS
 
 
 def _fix(timeline: Timeline, wait: Wait) -> Fix | None:
