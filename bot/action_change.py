@@ -104,8 +104,9 @@ def _commits(desk: Desk, trigger: Trigger) -> Judged:
             "there is nothing to compare the commit with; set the input `base` or `pull-request`"
         )
     server = desk.environment.get("GITHUB_SERVER_URL", "https://github.com")
-    with needing(READ_CODE, "read the repository's files"):
+    with needing(READ_CODE, f"compare with {base}"):
         ref = desk.client.between(_ref(trigger, base))
+    with needing(READ_CODE, "read the repository's files"):
         files = desk.client.compared(ref, f"{server}/{ref.full_name}.git")
         reader = desk.client.reader(ref)
         config = configuration.load(reader)

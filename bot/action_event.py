@@ -40,7 +40,7 @@ class Run(BaseModel):
 
 
 class _Event(BaseModel):
-    repository: _Home
+    repository: _Home | None = None  # a schedule's event names none
     pull_request: PullRequest | None = None
     merge_group: _MergeGroup | None = None
     before: str = _NOBODY
@@ -84,11 +84,21 @@ def read(environment: Mapping[str, str]) -> Trigger:
         first = problem.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "its file"
         raise UsageError(f"the event {name} cannot be read: {place}: {first['msg']}") from None
-    return _trigger(name, event, environment.get("GITHUB_SHA", ""))
+    home = event.repository or _home(environment)
+    return _trigger(name, event, home, environment.get("GITHUB_SHA", ""))
 
 
-def _trigger(name: str, event: _Event, commit: str) -> Trigger:
-    home = event.repository
+def _home(environment: Mapping[str, str]) -> _Home:
+    named = environment.get("GITHUB_REPOSITORY", "")
+    try:
+        return _Home(id=0, full_name=named)
+    except ValidationError:
+        raise UsageError(
+            f"neither the event nor GITHUB_REPOSITORY ({named!r}) names a repository"
+        ) from None
+
+
+def _trigger(name: str, event: _Event, home: _Home, commit: str) -> Trigger:
     if name in PULL_EVENTS and event.pull_request is not None:
         pull = event.pull_request
         return Trigger(name, home.full_name, pull.number, pull.base.sha, pull.head.sha)
@@ -99,17 +109,16 @@ def _trigger(name: str, event: _Event, commit: str) -> Trigger:
         run = event.workflow_run
         return Trigger(name, home.full_name, head_sha=run.head_sha, run=run)
     if name == "push":
-        return _push(event)
+        return _push(event, home)
     if name in ("workflow_dispatch", "schedule", "repository_dispatch"):
         branch = event.ref.removeprefix("refs/heads/")
-        base = home.default_branch if branch != home.default_branch else ""
+        base = home.default_branch if branch not in ("", home.default_branch) else ""
         return Trigger(name, home.full_name, base=base, head_sha=commit)
     why = f"the event {name} names no change; see docs/action.md for those that do"
     return Trigger(name, home.full_name, nothing=why)
 
 
-def _push(event: _Event) -> Trigger:
-    home = event.repository
+def _push(event: _Event, home: _Home) -> Trigger:
     if not event.after.strip("0"):
         return Trigger("push", home.full_name, nothing="the branch was deleted")
     base = event.before

@@ -98,6 +98,7 @@ class Stage:
             "GITHUB_SERVER_URL": self.github.world.url,
             "GITHUB_EVENT_NAME": name,
             "GITHUB_EVENT_PATH": str(self.event(event, **changes)),
+            "GITHUB_REPOSITORY": "acme/train",
             "GITHUB_SHA": self.github.pull.head_sha,
             "GITHUB_WORKSPACE": str(workspace),
             "GITHUB_OUTPUT": str(folder / "output"),

@@ -124,6 +124,12 @@ def test_a_dispatched_run_compares_with_the_base_that_it_names(opened: Stage) ->
     assert (done.code, done.outputs["findings"]) == (0, "0")
 
 
+def test_a_base_that_is_not_there_is_named(opened: Stage) -> None:
+    done = opened.act("workflow_dispatch", {"base": "no-such-branch"})
+    assert done.code == 2
+    assert "compare with no-such-branch, or it is not there" in done.log
+
+
 @pytest.mark.parametrize(
     ("changes", "findings"),
     [

@@ -172,7 +172,7 @@ def _unknown(mine: object, real: object, place: str) -> set[str]:
 
 BROKEN = [
     pytest.param("push", [], "the event push cannot be read", id="a list"),
-    pytest.param("push", {}, "repository", id="no repository"),
+    pytest.param("push", {}, "names a repository", id="no repository"),
     pytest.param(
         "pull_request", {"repository": {"id": 1, "full_name": "a/b"}, "pull_request": {}},
         "pull_request.number", id="no number",

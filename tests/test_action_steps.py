@@ -41,10 +41,15 @@ def runner(opened: Stage, action: Path) -> Runner:
 
 
 @pytest.mark.slow
-def test_the_steps_run_in_an_environment_of_their_own(opened: Stage) -> None:
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_the_steps_run_in_an_environment_of_their_own(opened: Stage, installer: str) -> None:
     action = action_copy(opened.directory)
     before = sorted(str(p) for p in action.rglob("*"))
     at_work = runner(opened, action)
+    if installer == "uv":
+        uv = pytest.importorskip("uv", reason="pip install uv")
+        programs = str(Path(uv.find_uv_bin()).parent)
+        at_work.environment["PATH"] += os.pathsep + programs
     seen = sorted(p.name for p in at_work.workspace.iterdir())
 
     outputs = at_work.use()
@@ -58,6 +63,12 @@ def test_the_steps_run_in_an_environment_of_their_own(opened: Stage) -> None:
     assert opened.github.world.tokens.keys().isdisjoint(at_work.log.split())
     assert sorted(p.name for p in at_work.workspace.iterdir()) == seen
     assert sorted(str(p) for p in action.rglob("*")) == before
+
+    (python,) = opened.directory.glob("tool cache/hostside/*/*/bin/python")
+    python.unlink()  # the runner's Python was replaced by another
+    at_work.log, at_work.outcomes = "", []
+    at_work.use(fail_on="never")
+    assert "made the environment" in at_work.log
 
     at_work.log, at_work.outcomes = "", []
     outputs = at_work.use(fail_on="never", sarif_file="out put/hostside.sarif")

@@ -53,6 +53,17 @@ def place() -> Path:
     sys.exit("::error title=Hostside::neither RUNNER_TOOL_CACHE nor RUNNER_TEMP can be written")
 
 
+def works(folder: Path) -> bool:
+    """Whether the environment is complete, and its Python still there."""
+    if not (folder / "ready").is_file():
+        return False
+    try:
+        command = [str(folder / "bin" / "python"), "-I", "-c", ""]
+        return subprocess.run(command, check=False).returncode == 0
+    except OSError:
+        return False
+
+
 def make(folder: Path) -> None:
     """Build the environment from pinned packages and this source."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +99,7 @@ def main() -> None:
     folder = place()
     with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another job of this machine may be making it
-        found = (folder / "ready").is_file()
+        found = works(folder)
         if not found:
             make(folder)
     print(
