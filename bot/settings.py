@@ -32,7 +32,7 @@ class Settings(DatabaseSettings):
     webhook_secret: SecretStr = Field(min_length=1)
     webhook_secret_previous: SecretStr = SecretStr("")  # still accepted while a new one spreads
     github_api_url: str = "https://api.github.com"
-    github_api_version: str = "2022-11-28"
+    github_api_version: str = ""  # empty: the newest on github.com, 2022-11-28 elsewhere
     public_url: str = ""
     broker_url: str = ""  # empty: a folder of data_dir
     runner_token: SecretStr = SecretStr("")  # empty: no `hostside gpu-runner` can sign in

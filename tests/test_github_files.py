@@ -14,8 +14,9 @@ from bot.diff import Change, ChangedFile
 from bot.github import Access, connect
 from bot.github_calls import DIFF
 from bot.github_errors import GitHubError, TryAgainError
-from bot.github_files import MOST_TEXTS
+from bot.github_files import MOST_TEXTS, NO_TEXT
 from bot.pulls import PullRef
+from tests.github_scene import HEAD as FAULTY
 from tests.github_scene import Scene, scene
 
 LINES = "".join(f"x{n} = {n}\n" for n in range(40))
@@ -145,6 +146,17 @@ def test_a_large_file_is_read_or_named(tmp_path: Path, size: int, said: str) -> 
         file = files_of(made)["big.py"]
         assert said in file.unread
         assert (file.text == text + b"y = 2\n") is (said == "")
+
+
+def test_a_file_that_may_not_be_read_is_named_and_the_others_are_reviewed(tmp_path: Path) -> None:
+    head: dict[str, str | bytes | None] = {"train.py": FAULTY, "other.py": "x = 1\n"}
+    with scene(tmp_path, head=head) as made:
+        made.world.faults.add("403", method="GET", path=r"/contents/other\.py", times=50)
+        review, plan, posted = made.review()
+        assert [(f.path, f.reason) for f in review.files if f.unjudged] == [("other.py", NO_TEXT)]
+        assert "other.py" in plan.summary
+        assert posted.comments == 2
+        assert len(made.running.calls("GET", "/contents/other.py")) == 1  # a refusal is final
 
 
 def test_lines_of_a_file_that_github_does_not_show_are_not_commented_on(tmp_path: Path) -> None:
