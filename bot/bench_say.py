@@ -5,12 +5,13 @@ A job that says so reads what is the case now, so that it may come late, twice o
 
 from __future__ import annotations
 
-from bot import bench_words
+from bot import bench_words, evidence, wishes
 from bot.bench_work import BenchState, Stage
 from bot.benches import Benches
 from bot.github_errors import GoneError
 from bot.jobs import Desk, LostError, NeedlessError, end_benchmark
 from bot.pulls import PullRef
+from bot.work import JobSpec, Kind
 
 NAME = "bench"  # the comment's hidden mark
 ENDED = {Stage.DONE: "+1", Stage.FAILED: "confused", Stage.CANCELLED: "confused"}
@@ -31,6 +32,7 @@ def bring_up_to_date(desk: Desk, ref: PullRef, bench: int, version: int = 0) -> 
         raise LostError
     desk.client.sticky(ref, body, NAME)
     _show_end(desk, ref, state)
+    _weigh_findings(desk, ref, benches, state)
     return f"{state.stage} was said"
 
 
@@ -48,3 +50,17 @@ def _show_end(desk: Desk, ref: PullRef, state: BenchState) -> None:
             desk.client.react(ref, state.order.comment, ENDED[state.stage], state.order.on_line)
         except GoneError:
             return  # somebody deleted the comment
+
+
+def _weigh_findings(desk: Desk, ref: PullRef, benches: Benches, state: BenchState) -> None:
+    """Have the head reviewed again with what was measured, where there is a review of it."""
+    order = state.order
+    if state.stage is not Stage.DONE or evidence.read(benches, state) is None:
+        return
+    if wishes.paused_by(desk.store, order.repo, order.number):
+        return
+    if wishes.is_reviewed(desk.store, order.repo, order.number, order.head_sha):
+        asked = {"head_sha": order.head_sha, "base_sha": order.base_sha, "asked": True}
+        key = f"evidence:{state.token}"
+        spec = JobSpec(key, Kind.REVIEW, order.repo, order.number, order.installation, asked)
+        desk.store.enqueue(spec, "")  # rung for when this job ends

@@ -10,6 +10,7 @@ _MARK = re.compile(rf"<!-- {MARKER}:([a-z0-9:._-]+) -->")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}\Z")
 SUMMARY = "summary"
 FIXED = "fixed"
+MEASURED = "measured"  # the comment ends with what a benchmark measured
 
 
 def mark(name: str) -> str:

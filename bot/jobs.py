@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bot import baseline, lifecycle, wishes
+from bot import baseline, evidence, lifecycle, wishes
 from bot import config as configuration
 from bot.bench_work import Quota
 from bot.benches import Benches
@@ -61,8 +61,10 @@ def review_pull(desk: Desk, ref: PullRef, asked: bool = False) -> str:
     silent = wishes.ignored(desk.store, ref.full_name, ref.number)
     if not asked:
         _look_for_reasons(desk, pull, config)
-    _, review = judged(desk, ref, config)
-    plan = lifecycle.plan(review, desk.client.earlier(ref), ref, silent)
+    files, review = judged(desk, ref, config)
+    measured = evidence.of_head(desk.store, ref, desk.pages)
+    review = evidence.weighed(review, files, measured)
+    plan = lifecycle.plan(review, desk.client.earlier(ref), ref, silent, measured.effects)
     posted = _post(desk, ref, plan if config.check_run else replace(plan, check=None))
     _record(desk, ref, review, posted, time.monotonic() - started)
     return f"{review.conclusion}: {len(review.comments)} findings, {posted.comments} new comments"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from analyzers.finding import Confidence, Severity
 from bot.comments import ReviewComment
 from bot.diff import Placement
+from bot.effects import with_effect, without_effect
 from bot.github_marks import FIXED, fingerprint, mark, marks, without_marks
 from bot.neutral import visible
 from bot.pulls import Annotation, Check, Earlier, EarlierComment, Edit, NewComment, Plan, PullRef
@@ -34,14 +35,22 @@ class Matched:
 
 
 def plan(
-    review: Review, earlier: Earlier, ref: PullRef, silent: frozenset[str] = frozenset()
+    review: Review,
+    earlier: Earlier,
+    ref: PullRef,
+    silent: frozenset[str] = frozenset(),
+    effects: Mapping[str, str] | None = None,
 ) -> Plan:
-    """What to write on the pull request; `silent` are rules that were switched off for it."""
+    """What to write on the pull request; `silent` are rules that were switched off for it.
+
+    `effects` are lines about what was measured, by the fingerprint of the finding they are about.
+    """
     matched = match(review, earlier.comments)
     kept = tuple(c for c, old in matched.pairs if not (old and old.dismissed))
     judged = replace(review, comments=kept)
     fixed = [_fixed(old, review, ref) for old in matched.gone if _is_gone(old, review, silent)]
     back = [_back(c, old) for c, old in matched.pairs if _shown(c) and old and _reopens(old)]
+    measured = list(_measured(matched.pairs, effects or {}))
     new = [_new(c) for c, old in matched.pairs if _shown(c) and _is_news(old)]
     dismissed = len(review.comments) - len(kept)
     # Counted over all pushes, so that a second attempt says the same as the first.
@@ -49,7 +58,7 @@ def plan(
     return Plan(
         review_body=f"{plural(len(new), 'new finding')} at {_short(ref)}." if new else "",
         comments=tuple(new),
-        edits=(*fixed, *back),
+        edits=(*fixed, *back, *measured),
         summary=words if _speaks(judged) or earlier.summary else "",
         check=_check(judged, words),
     )
@@ -76,8 +85,20 @@ def match(review: Review, earlier: Iterable[EarlierComment]) -> Matched:
     return Matched(tuple(pairs), tuple(o for f, o in latest.items() if f not in used))
 
 
+def _measured(
+    pairs: Iterable[tuple[ReviewComment, EarlierComment | None]], effects: Mapping[str, str]
+) -> Iterator[Edit]:
+    """What was measured, added to the comments it is about."""
+    for comment, old in pairs:
+        line = effects.get(comment.fingerprint)
+        if line and old and not old.fixed and not old.dismissed:
+            body = with_effect(old.body, line)
+            if body != old.body.replace("\r\n", "\n"):
+                yield Edit(old.id, body, old.fingerprint)
+
+
 def _words(body: str) -> str:
-    return without_marks(body).replace("\r\n", "\n")
+    return without_effect(body).replace("\r\n", "\n")
 
 
 def _shown(comment: ReviewComment) -> bool:
@@ -96,7 +117,7 @@ def _reopens(old: EarlierComment) -> bool:
 def _is_gone(old: EarlierComment, review: Review, silent: frozenset[str]) -> bool:
     """Whether the finding of this comment is known not to be there any more."""
     # GitHub resolves the thread of a suggestion that was applied: that is no dismissal.
-    if old.fixed or old.rejected_by or _rule(old) in silent:
+    if old.fingerprint in review.refuted or old.fixed or old.rejected_by or _rule(old) in silent:
         return False
     report = next((file for file in review.files if file.path == old.path), None)
     return report is None or not (report.unjudged or report.reason == FILTERED)
@@ -148,7 +169,8 @@ def _short(ref: PullRef) -> str:
 def _speaks(review: Review) -> bool:
     """Whether there is anything that people should read."""
     sure = any(c.finding.confidence is not Confidence.POSSIBLE for c in review.comments)
-    return sure or any(map(_shown, review.comments)) or bool(unjudged(review))
+    shown = any(map(_shown, review.comments)) or bool(review.confirmed)
+    return sure or shown or bool(unjudged(review))
 
 
 def _summary(review: Review, dismissed: int, fixed: int) -> str:

@@ -63,6 +63,8 @@ class Review:
     fail_on: str = Severity.WARNING.value
     left_out: tuple[str, ...] = ()  # fingerprints of findings that the baseline lists
     stale: tuple[Entry, ...] = ()  # what it lists and is no more
+    confirmed: tuple[tuple[str, str], ...] = ()  # fingerprint -> what was measured at its line
+    refuted: tuple[str, ...] = ()  # fingerprints of possible findings that a measurement took away
 
     @property
     def failing(self) -> bool:

@@ -62,6 +62,13 @@ def ignored(store: Store, repo: str, number: int) -> frozenset[str]:
         return frozenset(connection.execute(wanted).scalars())
 
 
+def is_reviewed(store: Store, repo: str, number: int, head_sha: str) -> bool:
+    """Whether GitHub has our review of this head."""
+    mine = (ReviewRow.repo == repo, ReviewRow.number == number, ReviewRow.head_sha == head_sha)
+    with store.read() as connection:
+        return connection.execute(select(ReviewRow.posted).where(*mine)).first() is not None
+
+
 def record(store: Store, review: Reviewed) -> None:
     """Remember a review that GitHub has."""
     key = {"repo": review.repo, "number": review.number, "head_sha": review.head_sha}

@@ -31,11 +31,15 @@ def summary(review: Review) -> str:
     """The review's own text; empty when there is nothing to say."""
     folded = review.placed(Placement.SUMMARY)
     surplus = tuple(c for c in folded if c.finding.confidence is not Confidence.POSSIBLE)
-    possible = tuple(c for c in folded if c.finding.confidence is Confidence.POSSIBLE)
+    measured = dict(review.confirmed)
+    confirmed = [c for c in review.comments if c.fingerprint in measured][:MOST_LISTED]
+    doubted = (c for c in folded if c.finding.confidence is Confidence.POSSIBLE)
+    possible = tuple(c for c in doubted if c.fingerprint not in measured)
     bad = unjudged(review)
     missed = "\n".join(f"- {code(file.path)}: {prose(file.reason)}" for file in bad[:MOST_LISTED])
     parts = [
         f"**Hostside**: {prose(closing(review))}",
+        "\n".join(f"- {_line(c)} **{_capital(measured[c.fingerprint])}.**" for c in confirmed),
         _list("More findings", surplus),
         _list("Possible findings, which nobody could be sure of", possible),
         f"**Not judged**\n\n{missed}" if bad else "",
@@ -47,14 +51,19 @@ def summary(review: Review) -> str:
 def _list(title: str, comments: tuple[ReviewComment, ...]) -> str:
     if not comments:
         return ""
-    lines = [
-        f"- {_place(c)} **{c.finding.rule}** {prose(c.finding.message)}"
-        for c in comments[:MOST_LISTED]
-    ]
+    lines = [f"- {_line(c)}" for c in comments[:MOST_LISTED]]
     if len(comments) > MOST_LISTED:
         lines.append(f"- and {len(comments) - MOST_LISTED} more")
     text = "\n".join(lines)
     return f"<details><summary>{title} ({len(comments)})</summary>\n\n{text}\n</details>"
+
+
+def _line(comment: ReviewComment) -> str:
+    return f"{_place(comment)} **{comment.finding.rule}** {prose(comment.finding.message)}"
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _place(comment: ReviewComment) -> str:

@@ -54,8 +54,10 @@ def _stale(review: Review) -> str:
 def closing(review: Review, hint: str = "") -> str:
     """The outcome in one line; `hint` says how to see the possible findings."""
     sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
-    possible = len(review.comments) - len(sure)
+    possible = len(review.comments) - len(sure) - len(review.confirmed)
     more = f" {plural(possible, 'possible finding')} more{hint}." if possible else ""
+    more += f" {len(review.confirmed):,} confirmed by measurement." if review.confirmed else ""
+    more += f" {len(review.refuted):,} refuted by measurement." if review.refuted else ""
     silenced = f" {len(review.silenced):,} silenced in the code." if review.silenced else ""
     silenced += f" {len(review.left_out):,} left out by the baseline." if review.left_out else ""
     if not sure:
