@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -85,6 +86,16 @@ def _here(asked: BenchRequest, checkout: Path, environment: Mapping[str, str]) -
 
 
 def _settings(folder: Path, environment: Mapping[str, str]) -> Settings:
-    python = environment.get(PREFIX + "PYTHON")
+    # Not our own Python, which has no library that a benchmark would use.
+    python = environment.get(PREFIX + "PYTHON") or _python_here()
     image = environment.get("HOSTSIDE_SANDBOX_IMAGE")
     return Settings(Path(python) if python else None, image, folder)
+
+
+def _python_here() -> str:
+    """The Python of this machine; what PATH leads to may be a script that only starts it."""
+    asked = ("python3", "-c", "import sys; print(sys.executable)")
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
