@@ -70,7 +70,9 @@ class Arrivals:
         self, connection: Connection, specs: Sequence[tuple[JobSpec, str]]
     ) -> dict[str, Bell]:
         """The bells of those that are to be done, by their keys; the others are known already."""
-        rows = {spec.key: _row(spec, delivery) for spec, delivery in specs}
+        rows: dict[str, dict[str, Any]] = {}
+        for spec, delivery in sorted(specs, key=lambda each: each[0].stamp):
+            rows[spec.key] = _row(spec, delivery)
         if not rows:
             return {}
         done: Any = connection.execute(self._new_job, list(rows.values()))
@@ -79,6 +81,9 @@ class Arrivals:
             # The run under way may end as "dropped" for a reason that no longer holds.
             running = update(_JOBS).where(_JOBS.c.state == State.RUNNING)
             connection.execute(running.where(_JOBS.c.key.in_(known)).values(again=True))
+            # What waits is as new as the latest word on it, or that would drop it as outdated.
+            latest = [{"this": key, "said": rows[key]["stamp"]} for key in known]
+            connection.execute(_AS_NEW, latest)
         return bells
 
 
@@ -128,6 +133,15 @@ def _row(spec: JobSpec, delivery: str) -> dict[str, Any]:
     }
 
 
+_AS_NEW = (
+    update(_JOBS)
+    .where(
+        _JOBS.c.key == bindparam("this"),
+        _JOBS.c.state == State.QUEUED.value,
+        _JOBS.c.stamp < bindparam("said"),
+    )
+    .values(stamp=bindparam("said"))
+)
 _WAITING_REVIEW = and_(
     _JOBS.c.state == State.QUEUED.value,
     _JOBS.c.kind == Kind.REVIEW.value,

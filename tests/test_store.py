@@ -121,6 +121,23 @@ def test_a_newer_push_drops_what_waits_for_an_older_head_but_never_the_other_way
     assert states(store) == {"dropped": 1, "queued": 1}
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "in one transaction"])
+def test_a_later_word_on_the_same_head_does_not_drop_what_waits_for_it(
+    store: Store, together: bool
+) -> None:
+    later = replace(SPEC, stamp=NEWER.stamp)
+    both = [
+        delivery("ready", later, drops=(Drop("superseded", 5, "o/r", 1, later.stamp),)),
+        delivery("opened", SPEC, drops=(Drop("superseded", 5, "o/r", 1, SPEC.stamp),)),
+    ]
+    if together:
+        store.accept(both)
+    else:
+        store.accept(both[1:])
+        store.accept(both[:1])
+    assert states(store) == {"queued": 1}
+
+
 def test_a_removed_installation_drops_all_it_waits_for(store: Store) -> None:
     queued(store, SPEC, OTHER, replace(OTHER, key="x", repo="o/s", installation=6))
     store.accept([delivery("d2", drops=(Drop("installation removed", 5),))])
