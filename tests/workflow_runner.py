@@ -127,7 +127,7 @@ class _Job:
             timeout=300,
         )  # fmt: skip
         self.runner.log += [done.stdout, done.stderr]
-        steps.contexts["steps"][step.get("id", "")] = {"outputs": _outputs(output.read_text())}
+        steps.contexts["steps"][step.get("id", "")] = {"outputs": outputs_of(output.read_text())}
         return done.returncode == 0
 
     def _environment(self, workspace: Path, temp: Path, output: Path) -> dict[str, str]:
@@ -184,7 +184,7 @@ class _Job:
 _ACTIONS = {"actions/checkout": _Job.check_out, "actions/upload-artifact": _Job.upload}
 
 
-def _outputs(text: str) -> dict[str, str]:
+def outputs_of(text: str) -> dict[str, str]:
     """The outputs that a step wrote, in the form with delimiters."""
     found: dict[str, str] = {}
     lines = iter(text.split("\n"))
