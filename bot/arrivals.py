@@ -32,7 +32,10 @@ class Arrivals:
         # A job that was dropped or given up starts from the beginning.
         anew = {name: job.excluded[name] for name in ("delivery", "arguments", "stamp", *fresh())}
         # As text: with parameters of its own it could not be sent for many rows at once.
-        revived = text(f"jobs.state IN ('{State.DROPPED}', '{State.PARKED}')")
+        revived = text(
+            f"jobs.state IN ('{State.DROPPED}', '{State.PARKED}')"
+            f" OR (jobs.state = '{State.DONE}' AND excluded.again)"
+        )
         self._new_job = job.on_conflict_do_update(
             index_elements=["key"], set_=anew, where=revived
         ).returning(_JOBS.c.key, _JOBS.c.id, _JOBS.c.queue)
@@ -130,6 +133,7 @@ def _row(spec: JobSpec, delivery: str) -> dict[str, Any]:
         "delivery": delivery,
         "stamp": spec.stamp,
         "created": time.time(),
+        "again": spec.anew,
     }
 
 

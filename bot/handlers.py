@@ -55,16 +55,19 @@ def review_key(repo: str, number: int, head_sha: str) -> str:
 
 def _review(event: Event) -> Work:
     pull = event.payload.pull_request
-    if pull is None or not event.repo:
+    if pull is None or not event.repo or pull.state == "closed":
         return NOTHING
+    key = review_key(event.repo, pull.number, pull.head.sha)
+    changes = event.payload.changes
     job = JobSpec(
-        review_key(event.repo, pull.number, pull.head.sha),
+        f"{key}:{pull.base.sha}" if changes and changes.base else key,  # another base, another diff
         Kind.REVIEW,
         event.repo,
         pull.number,
         event.installation,
         _ends(pull),
         pull.updated_at,
+        anew=event.payload.action == "synchronize",  # a force push may go back to an old head
     )
     older = Drop(SUPERSEDED, event.installation, event.repo, pull.number, pull.updated_at)
     return Work((job,), (older,) if pull.updated_at else ())
@@ -179,6 +182,9 @@ _HANDLERS: dict[tuple[str, str], Callable[[Event], Work]] = {
     ("pull_request", "reopened"): _review,
     ("pull_request", "synchronize"): _review,
     ("pull_request", "ready_for_review"): _review,
+    # The title or label that kept the review away may be gone, or the base is another.
+    ("pull_request", "edited"): _review,
+    ("pull_request", "unlabeled"): _review,
     ("pull_request", "closed"): _closed,
     ("issue_comment", "created"): _comment,
     ("pull_request_review_comment", "created"): _comment,

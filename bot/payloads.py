@@ -120,6 +120,12 @@ class Action(BaseModel):
     identifier: str
 
 
+class Changes(BaseModel):
+    """What an edit changed."""
+
+    base: object = None
+
+
 class _Always(BaseModel):
     """What any event may say."""
 
@@ -133,6 +139,7 @@ class Payload(_Always):
     """A delivery's body, whatever its event."""
 
     pull_request: PullRequest | None = None
+    changes: Changes | None = None
     issue: Issue | None = None
     comment: Comment | None = None
     check_run: CheckRun | None = None
@@ -144,7 +151,7 @@ class Payload(_Always):
 
 # Parts that only some events need: another event's oddities in them must not matter.
 _PARTS = {
-    "pull_request": ("pull_request",),
+    "pull_request": ("pull_request", "changes"),
     "issue_comment": ("issue", "comment"),
     "pull_request_review_comment": ("pull_request", "comment"),
     "check_suite": ("check_suite",),

@@ -42,6 +42,7 @@ class JobSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stamp: str = ""
     queue: str = REVIEW_QUEUE
+    anew: bool = False  # to be done again even when it was done
 
     @property
     def text(self) -> str:

@@ -29,6 +29,26 @@ def test_a_head_to_review_is_one_job_that_replaces_older_ones(action: str) -> No
     assert found.drops == (Drop(SUPERSEDED, 5, "acme/train", 1, "2026-01-01T00:00:01Z"),)
 
 
+@pytest.mark.parametrize("action", ["edited", "unlabeled"])
+def test_what_kept_a_review_away_may_be_gone_and_what_was_reviewed_is_not_reviewed_again(
+    action: str,
+) -> None:
+    (job,) = worked("pull_request", events.pull_request(action)).jobs
+    assert (job.key, job.anew) == (f"review:acme/train#1@{events.HEAD}", False)
+    assert worked("pull_request", events.pull_request(action, state="closed")) == NOTHING
+
+
+def test_another_base_is_another_review() -> None:
+    moved = events.pull_request("edited") | {"changes": {"base": {"ref": {"from": "next"}}}}
+    (job,) = worked("pull_request", moved).jobs
+    assert job.key == f"review:acme/train#1@{events.HEAD}:{events.BASE}"
+
+
+def test_a_push_is_reviewed_even_when_its_head_was_reviewed_before() -> None:
+    (job,) = worked("pull_request", events.pull_request("synchronize")).jobs
+    assert job.anew
+
+
 @pytest.mark.parametrize(
     ("name", "body"),
     [

@@ -93,6 +93,17 @@ def test_the_same_head_by_another_delivery_is_the_same_job(store: Store) -> None
     assert queued(store, SPEC, name="d3") == []
 
 
+def test_a_head_that_comes_back_is_reviewed_again_and_a_redelivery_is_not(store: Store) -> None:
+    push = replace(SPEC, anew=True)
+    (number,) = queued(store, push)
+    store.finish(claimed(store, number), State.DONE, "reviewed")
+    assert queued(store, push) == []
+    assert queued(store, SPEC, name="edited") == []
+    assert queued(store, push, name="forced back") == [number]
+    store.finish(claimed(store, number), State.DONE, "reviewed")
+    assert states(store) == {"done": 1}
+
+
 def test_a_dropped_job_is_revived_by_a_new_delivery(store: Store) -> None:
     (number,) = queued(store, SPEC)
     store.finish(claimed(store, number), State.DROPPED, "a draft")
