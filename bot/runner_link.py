@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -12,8 +13,10 @@ from typing import Any, TypeVar
 import httpx
 
 from bot.errors import BotError
+from bot.logs import say
 from bot.runner_wire import LEASE, Answer, Beat, Claim, Lent, Said, WireError
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Message = TypeVar("Message", bound=Said)
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
@@ -136,9 +139,10 @@ def patiently(action: Callable[[], T], over: threading.Event, patience: float) -
     while True:
         try:
             return action()
-        except AwayError:
+        except AwayError as problem:
             if time.monotonic() + pause > until:
                 raise
+            say(log, "the service is away; it is asked again", logging.WARNING, why=str(problem))
         if over.wait(pause):
             raise StoppedError("stopped while the service was away")
         pause = min(2 * pause, _LONGEST_PAUSE)

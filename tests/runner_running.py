@@ -137,7 +137,8 @@ class RunnerProcess:
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
         with process.stderr:
-            self.lines += (line.rstrip() for line in process.stderr)
+            for line in process.stderr:
+                self.lines.append(line.rstrip())
 
     @property
     def pid(self) -> int:
@@ -150,6 +151,15 @@ class RunnerProcess:
         for child in children(self.pid):
             found += [child, *children(child)]
         return found
+
+    def said(self, words: str) -> bool:
+        """Whether its log holds these words."""
+        return any(words in line for line in tuple(self.lines))
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        assert self.process is not None
+        self.process.terminate()
 
     def kill(self) -> None:
         """`kill -9`."""
@@ -170,7 +180,7 @@ def measuring(
     service: Service, directory: Path, *options: str, **settings: str
 ) -> Iterator[RunnerProcess]:
     """A runner, started; ended afterwards if it is still there."""
-    runner = RunnerProcess(service, directory, settings)
+    runner = RunnerProcess(service, directory, {"LOG_LEVEL": "DEBUG"} | settings)
     runner.start(*options)
     try:
         yield runner

@@ -23,6 +23,7 @@ HELP = "measure the benchmarks that pull requests ask for, on this machine"
 BACKENDS = ("auto", "cuda", "cpu", "model")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ASK_SECONDS = 5.0  # where no broker rings
+_LONGEST = 3600.0
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", type=Path, metavar="FILE", help="interpreter of the benchmarks")
     parser.add_argument("--image", metavar="I", help="container image, where bubblewrap is missing")
     parser.add_argument(
+        "--every",
+        type=float,
+        metavar="SECONDS",
+        help="how often to ask without a bell (30; 5 where there is no broker)",
+    )
+    parser.add_argument(
         "--once", action="store_true", help="measure what waits now, and end (for a timer)"
     )
 
@@ -50,6 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     from bot.runner_link import Link
     from bot.runner_settings import load_runner_settings
 
+    if arguments.every is not None and not 0 < arguments.every <= _LONGEST:
+        raise UsageError(
+            f"--every must be above 0 and at most {_LONGEST:g}; got {arguments.every:g}"
+        )
     settings = load_runner_settings()
     set_up(settings.log_level)
     machine = _machine(arguments, settings)
@@ -63,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.once:
             _in_a_thread(runner, runner.ask)
         else:
-            _serve(runner, settings)
+            _serve(runner, settings, arguments.every)
     finally:
         runner.stop()
         link.close()
@@ -123,17 +134,17 @@ def _visible() -> str | None:
     return visible if visible and "," not in visible else None
 
 
-def _serve(runner: Runner, settings: RunnerSettings) -> None:
+def _serve(runner: Runner, settings: RunnerSettings, every: float | None) -> None:
     """Ask now, at every bell, and every few seconds, for a bell may be lost."""
     from bot.benches import queue_of
     from bot.runner_wire import IDLE_SECONDS
 
     if not settings.broker:
-        _in_a_thread(runner, lambda: _ask_often(runner, _ASK_SECONDS))
+        _in_a_thread(runner, lambda: _ask_often(runner, every or _ASK_SECONDS))
         return
     from bot.tasks import answer_for_gpu
 
-    often = threading.Thread(target=_ask_often, args=(runner, IDLE_SECONDS), daemon=True)
+    often = threading.Thread(target=_ask_often, args=(runner, every or IDLE_SECONDS), daemon=True)
     often.start()
     queues = ",".join(map(queue_of, ("", *runner.machine.labels)))
     answer_for_gpu(settings, queues, lambda: _ask(runner.ask), runner.stop)
@@ -150,7 +161,8 @@ def _ask(ask: Callable[[], int]) -> None:
     from bot.logs import say
 
     try:
-        ask()
+        if not ask():
+            say(log, "asked, and nothing waits", logging.DEBUG)
     except BotError as problem:
         say(log, "the service gave no work", logging.WARNING, why=str(problem))
 
