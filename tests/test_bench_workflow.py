@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bot import upkeep
 from bot.bench_lookout import Lookout
@@ -17,11 +19,14 @@ from bot.payloads import parse
 from bot.pool import run_here
 from bot.store import Store
 from bot.work import Delivery
-from tests.bench_outside_scene import Outside, outside
+from tests.bench_outside_scene import WORKFLOW, Outside, outside
 from tests.bench_project import needs_bubblewrap
+from tests.standin.actions import Run
 from tests.standin.model import Delivery as Delivered
 from tests.standin.model import IssueComment
-from tests.workflow_runner import Runner
+from tests.standin.webhooks import payload
+from tests.workflow_expressions import Expressions
+from tests.workflow_runner import ROOT, Runner, shipped
 
 SLOW = """\
 def total(values):
@@ -172,3 +177,93 @@ def test_a_comment_becomes_a_report_through_the_dispatched_workflow(
             assert github.benches.files(scene.latest.id)
             assert "modelled" in scene.sticky
         assert runner.labels == [["self-hosted", "gpu"]]
+
+
+def comment_run(github: Outside, folder: Path, body: str) -> tuple[Run, Path, IssueComment]:
+    """Somebody comments where there is no server: the run that GitHub starts, and its event."""
+    asked = github.world.say(github.pull, "ada", body)
+    event = folder / "event.json"
+    event.write_bytes(
+        payload(github.world, github.pull, "issue_comment", "created", {"comment": asked})
+    )
+    run = Run(next(github.world.ids), github.repo, COMMENT_WORKFLOW, "", "main", {})
+    run.event = "issue_comment"
+    github.actions.runs.append(run)
+    return run, event, asked
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+def test_a_comment_becomes_a_report_without_a_server(tmp_path: Path) -> None:
+    with outside(
+        tmp_path, files=FILES | shipped(COMMENT_WORKFLOW), head={"glue.py": FAST}
+    ) as github:
+        run, event, asked = comment_run(github, tmp_path, "/gpu-bench rounds=2 gpu=h200")
+        runner = Runner(github.world, github.repo, tmp_path / "runner")
+        ended = runner.work(run, event)
+        log = "".join(runner.log)
+        assert ended == {"gate": "success", "measure": "success", "report": "success"}, log
+        assert reactions(asked) == ["eyes", "+1"]
+        shown = sticky(github, "github-actions[bot]")
+        assert "GPU benchmark" in shown
+        assert "gpu_bench/bench_glue.py" in shown
+        assert "failed" not in shown
+        assert runner.labels == ["ubuntu-latest", ["self-hosted", "gpu", "h200"], "ubuntu-latest"]
+
+
+@pytest.mark.slow
+def test_without_a_server_a_machine_without_a_python_says_so(tmp_path: Path) -> None:
+    with outside(tmp_path, files=FILES | shipped(COMMENT_WORKFLOW)) as github:
+        run, event, asked = comment_run(github, tmp_path, "/gpu-bench")
+        environment = {"HOSTSIDE_BENCH_PYTHON": str(tmp_path / "none")}
+        runner = Runner(github.world, github.repo, tmp_path / "runner", environment)
+        ended = runner.work(run, event)
+        assert ended == {"gate": "success", "measure": "failure", "report": "success"}
+        assert reactions(asked) == ["eyes", "confused"]
+        assert "is not a Python that starts" in sticky(github, "github-actions[bot]")
+
+
+@pytest.mark.slow
+def test_a_comment_by_a_reader_ends_at_the_gate(tmp_path: Path) -> None:
+    with outside(tmp_path, files=FILES | shipped(COMMENT_WORKFLOW)) as github:
+        github.repo.roles["ada"] = "read"
+        run, event, asked = comment_run(github, tmp_path, "/gpu-bench")
+        ended = Runner(github.world, github.repo, tmp_path / "runner").work(run, event)
+        assert ended == {"gate": "success", "measure": "skipped", "report": "skipped"}
+        assert reactions(asked) == ["eyes", "confused"]
+
+
+# --- the files themselves
+
+
+def jobs(name: str) -> dict[str, dict[str, object]]:
+    """The jobs of a shipped workflow."""
+    return yaml.safe_load((ROOT / "deploy" / "workflows" / name).read_text())["jobs"]
+
+
+def test_both_workflows_measure_by_the_same_steps() -> None:
+    alone, commented = jobs(WORKFLOW)["measure"], jobs(COMMENT_WORKFLOW)["measure"]
+    said = json.dumps(commented["steps"]).replace("needs.gate.outputs.", "inputs.")
+    assert json.loads(said) == alone["steps"]
+
+
+def test_the_measuring_job_may_only_read() -> None:
+    for name in (WORKFLOW, COMMENT_WORKFLOW):
+        measure = jobs(name)["measure"]
+        assert measure["permissions"] == {"contents": "read"}
+        assert "secrets." not in json.dumps(measure)
+        assert "github.token" not in json.dumps(measure)
+
+
+@pytest.mark.parametrize(
+    ("label", "labels"),
+    [
+        ("", ["self-hosted", "gpu"]),
+        ("h200", ["self-hosted", "gpu", "h200"]),
+        ('x", "ubuntu-latest', ["self-hosted", "gpu", 'x", "ubuntu-latest']),
+    ],
+    ids=["none", "one", "one that tries to be two"],
+)
+def test_a_label_is_one_more_that_the_machine_must_have(label: str, labels: list[str]) -> None:
+    runs_on = str(jobs(WORKFLOW)["measure"]["runs-on"])
+    assert Expressions({"inputs": {"gpu": label}}).fill(runs_on) == labels
