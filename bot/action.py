@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from bot import action_event, action_inputs, action_report
-from bot.action_change import Desk, Judged, NothingError, judge
+from bot.action_change import Judged, NothingError, Workplace, judge
 from bot.action_files import add_summary, say, set_outputs
 from bot.action_post import Told, post
-from bot.action_report import Place
+from bot.action_report import Outbox
 from bot.errors import BotError, UsageError
 from bot.examine import Runner, in_children
 from bot.github import API, Access, connect
@@ -49,12 +49,12 @@ def _run(environment: Mapping[str, str], out: TextIO, runner: Runner) -> int:
         raise UsageError("input token is empty; leave it out to use the workflow's own token")
     client = connect(_access(environment), token=inputs.token, repository=trigger.repository)
     try:
-        desk = Desk(client, trigger, inputs, environment, runner)
-        judged = judge(desk)
-        told = _tell(desk, judged)
+        here = Workplace(client, trigger, inputs, environment, runner)
+        judged = judge(here)
+        told = _tell(here, judged)
     finally:
         client.close()
-    return _finish(desk, judged, told, out)
+    return _finish(here, judged, told, out)
 
 
 def _access(environment: Mapping[str, str]) -> Access:
@@ -67,25 +67,25 @@ def _access(environment: Mapping[str, str]) -> Access:
         raise UsageError(f"{WRITE_SECONDS} is {gap!r}; it is a number of seconds") from problem
 
 
-def _tell(desk: Desk, judged: Judged) -> Told:
+def _tell(here: Workplace, judged: Judged) -> Told:
     if judged.ref is None:
         return Told()
-    inputs = desk.inputs
-    return post(desk.client, judged.ref, judged.review, inputs.comments, inputs.check)
+    inputs = here.inputs
+    return post(here.client, judged.ref, judged.review, inputs.comments, inputs.check)
 
 
-def _finish(desk: Desk, judged: Judged, told: Told, out: TextIO) -> int:
-    review, environment = judged.review, desk.environment
-    place = Place.of(environment)
+def _finish(here: Workplace, judged: Judged, told: Told, out: TextIO) -> int:
+    review, environment = judged.review, here.environment
+    outbox = Outbox.of(environment)
     say(out, action_report.mention(review))
     for line in action_report.lines(review, told):
         print(line, file=out)
     add_summary(environment, action_report.job_summary(review, told))
-    sarif = place.sarif(desk.inputs.sarif_file)
+    sarif = outbox.sarif(here.inputs.sarif_file)
     action_report.leave_sarif(review, sarif)
     artifact = ""
     if told.later and judged.ref is not None:
-        artifact = str(place.folder / "artifact")
-        action_report.leave_artifact(review, judged.ref, place.folder / "artifact")
+        artifact = str(outbox.folder / "artifact")
+        action_report.leave_artifact(review, judged.ref, outbox.folder / "artifact")
     set_outputs(environment, action_report.outputs(review, sarif, artifact))
     return FINDINGS if review.conclusion is Conclusion.FAILURE else OK

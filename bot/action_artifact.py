@@ -31,7 +31,7 @@ class _Note(BaseModel):
     head_sha: str = Field(pattern=r"^[0-9a-f]{40,64}$")
 
 
-def note(ref: PullRef) -> str:
+def content(ref: PullRef) -> str:
     """The file that says which pull request was not spoken on."""
     said = {"version": VERSION, "pull_request": ref.number, "head_sha": ref.head_sha}
     return json.dumps(said) + "\n"

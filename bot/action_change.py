@@ -40,7 +40,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Workplace:
     """What the run works with."""
 
     client: Client
@@ -50,13 +50,13 @@ class Desk:
     run: Runner = in_children
 
 
-def judge(desk: Desk) -> Judged:
+def judge(here: Workplace) -> Judged:
     """The review of what the event is about."""
-    trigger, inputs = desk.trigger, desk.inputs
+    trigger, inputs = here.trigger, here.inputs
     if trigger.nothing:
         raise NothingError(trigger.nothing)
     if inputs.scan == "tree":
-        return Judged(_tree(desk))
+        return Judged(_tree(here))
     if trigger.event == FOLLOWED:
         trigger = replace(trigger, number=action_artifact.number(inputs.artifact))
         if not trigger.number:
@@ -64,8 +64,8 @@ def judge(desk: Desk) -> Judged:
     elif inputs.pull_request and not trigger.number:
         trigger = Trigger(trigger.event, trigger.repository, inputs.pull_request)
     if trigger.on_pull:
-        return _pull_request(desk, trigger)
-    return _commits(desk, trigger)
+        return _pull_request(here, trigger)
+    return _commits(here, trigger)
 
 
 def _ref(trigger: Trigger, base: str) -> PullRef:
@@ -73,18 +73,18 @@ def _ref(trigger: Trigger, base: str) -> PullRef:
     return PullRef(owner, name, trigger.number, base, trigger.head_sha)
 
 
-def _pull_request(desk: Desk, trigger: Trigger) -> Judged:
+def _pull_request(here: Workplace, trigger: Trigger) -> Judged:
     asked = _ref(trigger, trigger.base)
     with needing(READ_PULLS, f"read pull request #{trigger.number}"):
-        pull = desk.client.pull(asked)
+        pull = here.client.pull(asked)
     _stays(trigger, pull)
     with needing(READ_CODE, "read the repository's files"):
-        reader = desk.client.reader(pull.ref)
+        reader = here.client.reader(pull.ref)
         config = configuration.load(reader)
         if reason := reason_to_skip(pull, config):
             raise NothingError(reason)
-        files = desk.client.changed_files(pull.ref)
-        return Judged(_review(desk, files, config, reader, str(pull.ref)), pull.ref)
+        files = here.client.changed_files(pull.ref)
+        return Judged(_review(here, files, config, reader, str(pull.ref)), pull.ref)
 
 
 def _stays(trigger: Trigger, pull: Pull) -> None:
@@ -97,42 +97,42 @@ def _stays(trigger: Trigger, pull: Pull) -> None:
         raise SupersededError(f"{pull.ref} moved on to {pull.ref.head_sha[:12]}")
 
 
-def _commits(desk: Desk, trigger: Trigger) -> Judged:
-    base = desk.inputs.base or trigger.base
+def _commits(here: Workplace, trigger: Trigger) -> Judged:
+    base = here.inputs.base or trigger.base
     if not base:
         raise NothingError(
             "there is nothing to compare the commit with; set the input `base` or `pull-request`"
         )
-    server = desk.environment.get("GITHUB_SERVER_URL", "https://github.com")
+    server = here.environment.get("GITHUB_SERVER_URL", "https://github.com")
     with needing(READ_CODE, f"compare with {base}"):
-        ref = desk.client.between(_ref(trigger, base))
+        ref = here.client.between(_ref(trigger, base))
     with needing(READ_CODE, "read the repository's files"):
-        files = desk.client.compared(ref, f"{server}/{ref.full_name}.git")
-        reader = desk.client.reader(ref)
+        files = here.client.compared(ref, f"{server}/{ref.full_name}.git")
+        reader = here.client.reader(ref)
         config = configuration.load(reader)
-        return Judged(_review(desk, files, config, reader, str(ref)))
+        return Judged(_review(here, files, config, reader, str(ref)))
 
 
 def _review(
-    desk: Desk, files: Sequence[ChangedFile], config: RepoConfig, reader: Reader, subject: str
+    here: Workplace, files: Sequence[ChangedFile], config: RepoConfig, reader: Reader, subject: str
 ) -> Review:
-    wanted = [file for file in files if desk.inputs.wants(file.path)]
-    config = desk.inputs.merge(config_nearest.for_change(config, reader, wanted))
+    wanted = [file for file in files if here.inputs.wants(file.path)]
+    config = here.inputs.merge(config_nearest.for_change(config, reader, wanted))
     known = baseline.load(config, reader)
-    return build_review(wanted, config, desk.run, subject, known)
+    return build_review(wanted, config, here.run, subject, known)
 
 
-def _tree(desk: Desk) -> Review:
+def _tree(here: Workplace) -> Review:
     """The review of every file of the checkout."""
-    root = Path(desk.environment.get("GITHUB_WORKSPACE") or ".").resolve()
-    top = root / desk.inputs.working_directory
+    root = Path(here.environment.get("GITHUB_WORKSPACE") or ".").resolve()
+    top = root / here.inputs.working_directory
     if not top.is_dir() or not any(top.iterdir()):
         raise UsageError(f"{top} holds no files; a scan of the tree needs actions/checkout first")
-    reader = _settings_of(desk, root)
+    reader = _settings_of(here, root)
     config = configuration.load(reader)
     files = find([str(top)], root)
     folders = config_nearest.folders_above(file.inside for file in files)
-    config = desk.inputs.merge(config_nearest.with_nested(config, reader, folders))
+    config = here.inputs.merge(config_nearest.with_nested(config, reader, folders))
     known = baseline.load(config, reader)
     jobs = [
         Job(
@@ -144,12 +144,12 @@ def _tree(desk: Desk) -> Review:
         for file in files
         if config.wants(file.inside)
     ]
-    return assemble(examine_all(jobs, desk.run), config, everywhere, "the tree", known)
+    return assemble(examine_all(jobs, here.run), config, everywhere, "the tree", known)
 
 
-def _settings_of(desk: Desk, root: Path) -> Reader:
+def _settings_of(here: Workplace, root: Path) -> Reader:
     """Where settings are read: a pull request must not bring the ones it is judged by."""
-    trigger = desk.trigger
+    trigger = here.trigger
     if not (trigger.on_pull or trigger.event == "merge_group"):
         return configuration.reader_of(root)
-    return desk.client.reader(_ref(trigger, trigger.base))
+    return here.client.reader(_ref(trigger, trigger.base))

@@ -22,14 +22,14 @@ _NAMED = 5  # files that an annotation names
 
 
 @dataclass(frozen=True)
-class Place:
+class Outbox:
     """Where files are left for the steps that follow."""
 
     folder: Path
     workspace: Path
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Place:
+    def of(cls, environment: Mapping[str, str]) -> Outbox:
         """The places of this runner."""
         temporary = environment.get("RUNNER_TEMP") or environment.get("TMPDIR") or "/tmp"
         workspace = environment.get("GITHUB_WORKSPACE") or "."
@@ -100,7 +100,7 @@ def leave_sarif(review: Review, path: Path) -> None:
 
 def leave_artifact(review: Review, ref: PullRef, folder: Path) -> None:
     """Write what the workflow uploads when the review could not be posted."""
-    write(folder / action_artifact.NAME, action_artifact.note(ref))
+    write(folder / action_artifact.NAME, action_artifact.content(ref))
     write(folder / "review.json", json.render(review))
 
 

@@ -16,6 +16,7 @@ from bot.github_marks import mark, review_mark
 from bot.github_turns import MemoryTurns, Turn
 from bot.pulls import NewComment, Plan, Posted, PullRef
 from tests.action_scene import Stage, stage
+from tests.github_scene import HEAD
 from tests.standin.model import Review
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +44,19 @@ def test_runs_at_the_same_moment_end_with_one_review(opened: Stage, count: int) 
     logs = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0] * count, logs
     assert (len(opened.comments), len(opened.reviews), len(opened.summaries)) == (2, 1, 1)
+
+
+@pytest.mark.slow
+def test_a_path_that_no_encoding_knows_ends_no_run(tmp_path: Path) -> None:
+    with stage(tmp_path, head={"b\udcffd.py": HEAD, "train.py": HEAD}) as made:
+        told = made.environment("pull_request", {"fail-on": "never"})
+        done = subprocess.run(
+            [sys.executable, "-m", "bot", "action"],
+            cwd=ROOT, env=os.environ | told, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "file=train.py" in done.stdout
+        assert "b\\udcffd.py" in done.stdout
 
 
 def plan(*fingerprints: str, summary: str = "") -> Plan:

@@ -23,4 +23,6 @@ def run(_: argparse.Namespace) -> int:
         raise UsageError("the Action's packages are missing; `pip install 'hostside[action]'`")
     from bot.action import run as act
 
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="backslashreplace")  # a path may hold what no encoding knows
     return act(os.environ, sys.stdout)
