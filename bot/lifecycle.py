@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from analyzers.finding import Confidence, Severity
 from bot.comments import ReviewComment
 from bot.diff import Placement
-from bot.effects import with_effect, without_effect
+from bot.effects import with_effect
+from bot.fingerprints import without_path
 from bot.github_marks import FIXED, fingerprint, mark, marks, without_marks
 from bot.neutral import visible
 from bot.pulls import Annotation, Check, Earlier, EarlierComment, Edit, NewComment, Plan, PullRef
@@ -68,17 +69,17 @@ def match(review: Review, earlier: Iterable[EarlierComment]) -> Matched:
     """Each comment of the review with the latest earlier one about the same finding."""
     latest = {old.fingerprint: old for old in earlier}
     left = {c.fingerprint for c in review.comments}
-    # A renamed file gives its findings new fingerprints; the words stay the same.
+    # A renamed file gives its findings new fingerprints; the part without the path stays.
     judged = {file.path for file in review.files if file.status == "analysed"}
-    by_words: dict[str, list[EarlierComment]] = defaultdict(list)
+    moved: dict[str, list[EarlierComment]] = defaultdict(list)
     for old in latest.values():
         if old.fingerprint not in left and old.path not in judged and not old.fixed:
-            by_words[_words(old.body)].append(old)
+            moved[without_path(old.fingerprint)].append(old)
     pairs: list[tuple[ReviewComment, EarlierComment | None]] = []
     used: set[str] = set()
     for comment in review.comments:
         old = latest.get(comment.fingerprint)
-        if old is None and (alike := by_words.get(_words(comment.body))):
+        if old is None and (alike := moved.get(without_path(comment.fingerprint))):
             old = alike.pop(0)
         used |= {old.fingerprint} if old else set()
         pairs.append((comment, old))
@@ -95,10 +96,6 @@ def _measured(
             body = with_effect(old.body, line)
             if body != old.body.replace("\r\n", "\n"):
                 yield Edit(old.id, body, old.fingerprint)
-
-
-def _words(body: str) -> str:
-    return without_effect(body).replace("\r\n", "\n")
 
 
 def _shown(comment: ReviewComment) -> bool:
