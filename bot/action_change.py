@@ -15,7 +15,7 @@ from bot import config as configuration
 from bot.action_event import FOLLOWED, Trigger
 from bot.action_inputs import Inputs
 from bot.action_needs import READ_CODE, READ_PULLS, needing
-from bot.config import Reader, RepoConfig
+from bot.config import PYPROJECT, Reader, RepoConfig
 from bot.diff import ChangedFile
 from bot.errors import UsageError
 from bot.examine import Job, Runner, examine_all, in_children
@@ -131,7 +131,9 @@ def _tree(here: Workplace) -> Review:
     reader = _settings_of(here, root)
     config = configuration.load(reader)
     files = find([str(top)], root)
-    folders = config_nearest.folders_above(file.inside for file in files)
+    above = config_nearest.folders_above(file.inside for file in files)
+    # Each may be a request to GitHub, so only where there is a file to ask for.
+    folders = [folder for folder in above if (root / folder / PYPROJECT).is_file()]
     config = here.inputs.merge(config_nearest.with_nested(config, reader, folders))
     known = baseline.load(config, reader)
     jobs = [

@@ -99,6 +99,9 @@ def test_the_whole_tree_is_scanned_where_it_is_checked_out(opened: Stage) -> Non
     results = json.loads(Path(done.outputs["sarif"]).read_text())["runs"][0]["results"]
     places = {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in results}
     assert places == {"sub%20dir/train.py"}
+    (workspace / "sub dir" / "pyproject.toml").write_text("[tool.hostside]\nignore = ['GPU2']\n")
+    assert opened.act("push", {"scan": "tree"}).outputs["findings"] == "0"
+    (workspace / "sub dir" / "pyproject.toml").unlink()
     elsewhere = opened.act("schedule", {"scan": "tree", "working-directory": "sub dir"})
     assert elsewhere.outputs["findings"] == "2"
 
