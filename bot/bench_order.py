@@ -12,6 +12,7 @@ from bot.bench_work import Order, Refused, Way
 from bot.benches import UNDER_WAY, Benches
 from bot.config import RepoConfig
 from bot.errors import UsageError
+from bot.github_errors import SupersededError, TryAgainError
 from bot.jobs import Desk, judged
 from bot.neutral import prose
 from bot.pulls import Pull
@@ -54,6 +55,8 @@ def answer(desk: Desk, pull: Pull, asker: Asker, command: BenchCommand) -> Said:
         made = benches.order(_order(desk, benches, pull, asker, command), asker.key, desk.quota)
     except UsageError as problem:
         return Said(_capital(str(problem)), done=False)
+    except SupersededError as problem:  # looked at again, it will be refused with the reason
+        raise TryAgainError(str(problem)) from problem
     if isinstance(made, Refused):
         return Said(_capital(f"{made.why}."), done=False)
     return Said()

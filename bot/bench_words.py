@@ -57,7 +57,7 @@ def standing(benches: Benches, state: BenchState, pages: str = "") -> str:
 
 def page(state: BenchState, pages: str) -> str:
     """The address of this run's own page; empty when people cannot reach it."""
-    return f"{pages.rstrip('/')}/bench/{state.token}" if pages else ""
+    return f"{pages.rstrip('/')}/r/{state.token}" if pages else ""
 
 
 def _what(state: BenchState) -> str:
@@ -86,9 +86,9 @@ def _queued(benches: Benches, state: BenchState) -> Iterator[str]:
     yield f"queued, position {ahead + 1}"
     usual = benches.usual_seconds(state.order.repo)
     if ahead and usual:
-        yield f"It starts in {duration(ahead * usual)}, and takes {duration(usual)}."
+        yield f"It starts in {duration(ahead * usual)}; a run here takes {duration(usual)}."
     elif usual:
-        yield f"It takes {duration(usual)}."
+        yield f"A run here takes {duration(usual)}."
     if state.attempts:
         yield "The machine that had it went away; it waits for another one."
     if state.order.way is Way.RUNNER and (missing := _missing(benches, state.order.gpu)):

@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from bot import upkeep
 from bot.bench_work import Progress, Quota, Stage
 from bot.jobs import CLOSED, PUSHED
+from bot.pulls import PullRef
+from bot.tables import JobRow
+from bot.work import Kind, State
 from tests.bench_scene import BenchScene, bench_scene, reactions
 from tests.github_scene import BASE, CLEAN, HEAD
 from tests.standin.webhooks import redeliver
@@ -146,6 +151,40 @@ def test_a_push_within_the_same_second_as_the_comment_is_not_measured(bench: Ben
     github.world.moment = clock  # type: ignore[method-assign]
     assert bench.orders == 0
     assert len(bench.replies) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "orders"),
+    [
+        pytest.param("/gpu-bench", 0, id="before its suggestions are collected"),
+        pytest.param(QUICK, 1, id="after the last look at the head"),
+    ],
+)
+def test_a_push_while_the_comment_is_looked_at_is_not_measured(
+    bench: BenchScene, command: str, orders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    github, world = bench.github, bench.github.world
+    client = github.client()
+    permission = client.permission
+
+    def slow(ref: PullRef, login: str) -> str:
+        if github.pull.head_sha == ref.head_sha:
+            world.push(github.pull, {"train.py": CLEAN})
+        return permission(ref, login)
+
+    monkeypatch.setattr(client, "permission", slow)
+    monkeypatch.setattr(github, "client", lambda: client)
+    before = github.pull.head_sha
+    asked = bench.say(command)
+    while upkeep.waiting(bench.store):  # put off for a moment
+        bench.settle()
+    assert bench.orders == orders
+    if orders:
+        assert (bench.latest.order.head_sha, bench.latest.problem) == (before, PUSHED)
+    else:
+        assert "a push came in between" in bench.replies[0].lower()
+    assert bench.benches.claim("box") is None
+    assert reactions(asked) == ["eyes", "confused"]
 
 
 def test_a_head_that_no_webhook_told_of_has_to_be_named(bench: BenchScene) -> None:
@@ -385,6 +424,19 @@ def test_a_comment_that_was_written_before_a_crash_is_found_again(bench: BenchSc
     assert fault.seen == 1
     assert "queued" in bench.sticky
     assert reactions(asked) == ["eyes"]
+
+
+def test_a_command_that_is_done_again_after_a_crash_orders_once(bench: BenchScene) -> None:
+    asked = bench.say(QUICK)
+    first = bench.latest
+    with bench.store.engine.begin() as connection:
+        again = update(JobRow).where(
+            JobRow.kind == Kind.COMMAND, JobRow.number == first.order.number
+        )
+        connection.execute(again.values(state=State.QUEUED, attempts=0))
+    bench.settle()
+    assert (bench.orders, bench.latest) == (1, first)
+    assert (reactions(asked), bench.replies) == (["eyes"], [])
 
 
 def test_somebody_elses_comment_with_our_mark_is_left_alone(bench: BenchScene) -> None:

@@ -205,7 +205,7 @@ def test_comments_say_what_their_suggestion_did_and_the_summary_what_was_seen(
     first, second = effects(bench)
     assert first == ""
     assert second.startswith(f"**Measured** at `{head[:12]}` on `Test Board`: ")
-    assert " in `gpu_bench/a.py::ring` ([the run](https://hostside.example/bench/" in second
+    assert " in `gpu_bench/a.py::ring` ([the run](https://hostside.example/r/" in second
     assert "\u221287.9 % (" in second
     assert "1 confirmed by measurement" in told(bench)
     assert "the host waited here 9 times, 2.5 ms in all" in told(bench)

@@ -76,7 +76,7 @@ def numbers(report: BenchReport) -> str:
         "overlaps": whole["overlaps"],
         "traces": {
             each["name"]: [
-                {k: v for k, v in trace.items() if k not in ("timeline", "lanes")}
+                {k: v for k, v in trace.items() if k not in ("timeline", "lanes", "sites")}
                 for trace in each["traces"]
             ]
             for each in whole["run"]["benchmarks"]
