@@ -55,6 +55,10 @@ class Baseline:
 NONE = Baseline()
 
 
+class LaterVersionError(ConfigError):
+    """The file was written by a later Hostside, and must not be written over."""
+
+
 def entry(path: str, key: tuple[str, str], ordinal: int, fingerprint: str) -> Entry:
     """The entry for a finding; text that no encoding knows is escaped."""
     rule, text = key
@@ -97,7 +101,7 @@ def parse(name: str, text: str) -> Baseline:
 
     try:
         document: object = json.loads(text.removeprefix("\ufeff"))
-    except (json.JSONDecodeError, RecursionError) as problem:
+    except (ValueError, RecursionError) as problem:  # a number may be too long for Python
         where = f":{problem.lineno}" if isinstance(problem, json.JSONDecodeError) else ""
         merged = "<<<<<<<" in text
         why = "holds an unresolved merge" if merged else "is not valid JSON"
@@ -105,20 +109,32 @@ def parse(name: str, text: str) -> Baseline:
     try:
         file = BaselineFile.model_validate(document)
     except ValidationError as problem:
-        raise ConfigError(f"{name}: the baseline {_complaint(document, problem)}") from None
+        raise _complaint(name, document, problem) from None
     return Baseline(
         tuple(Entry(e.path, e.rule, e.text, e.ordinal, e.fingerprint) for e in file.findings), name
     )
 
 
-def _complaint(document: object, problem: Any) -> str:
-    version = document.get("version") if isinstance(document, dict) else None  # type: ignore[union-attr]
+def looks_ours(text: str) -> bool:
+    """Whether this was a baseline, be it broken by a merge or by hand."""
+    return '"findings"' in text
+
+
+def _complaint(name: str, document: object, problem: Any) -> ConfigError:
+    here = f"{name}: the baseline is"
+    if not isinstance(document, dict):
+        return ConfigError(f"{here} not one of ours: it must be an object; {_AGAIN}")
+    version: object = document.get("version")  # type: ignore[union-attr]
     if isinstance(version, int) and version > VERSION:
-        return f"is of version {version}, and this Hostside reads {VERSION}; update Hostside"
+        return LaterVersionError(
+            f"{here} of version {version}, and this Hostside reads {VERSION}; update Hostside"
+        )
     error = problem.errors()[0]
-    place = ".".join(str(part) for part in error["loc"]) or "the file"
+    place = ".".join(str(part) for part in error["loc"])
     message = str(error["msg"])
-    return f"is not one of ours: {place}: {message[:1].lower()}{message[1:]}; {_AGAIN}"
+    return ConfigError(
+        f"{here} not one of ours: {place}: {message[:1].lower()}{message[1:]}; {_AGAIN}"
+    )
 
 
 def written(entries: Iterable[Entry]) -> str:

@@ -22,7 +22,7 @@ OWN_FILE = ".github/hostside.toml"
 PYPROJECT = "pyproject.toml"
 NEVER = "never"
 UNUSED = "GPU000"  # an unused suppression: reported by the engine itself, not by a rule
-_TOOL = re.compile(r"^\s*\[?\s*\"?tool\"?\s*[.\]]", re.M)
+_TOOL = re.compile(r"""^\ufeff?\s*\[*\s*["']?tool["']?\s*[.\]=]""", re.M)
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,12 @@ def reader_of(directory: Path) -> Reader:
 
 def find_root(start: Path) -> Path:
     """The repository that holds `start`; outside of one the nearest directory with settings."""
-    for directory in (start, *start.parents):
-        if (directory / ".git").exists() or (directory / OWN_FILE).is_file():
-            return directory
-    for directory in (start, *start.parents):
+    folders = (start, *start.parents)
+    for name in (".git", OWN_FILE):  # a folder's own .github is no repository inside of one
+        for directory in folders:
+            if (directory / name).exists():
+                return directory
+    for directory in folders:
         project = directory / PYPROJECT
         if project.is_file() and mentions_us(_text(project)):
             return directory

@@ -104,10 +104,7 @@ class HostsideTable(BaseModel):
 
 def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
     """The settings in this TOML text below `table`; None when it has no such table."""
-    try:
-        document: object = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"{name} is not valid TOML: {problem}") from problem
+    document: object = _document(name, text)
     for key in table:
         if not isinstance(document, Mapping) or key not in document:
             return None
@@ -120,6 +117,18 @@ def parse(name: str, text: str, table: tuple[str, ...]) -> RepoConfig | None:
         return _settings(checked, name)
     except UsageError as problem:
         raise ConfigError(str(problem)) from None
+
+
+def _document(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{name} is not valid TOML: {problem}") from problem
+    except (ValueError, RecursionError) as problem:  # what Python's reader lets through
+        why = "it holds a number that is too long"
+        if isinstance(problem, RecursionError):
+            why = "it is nested too deeply"
+        raise ConfigError(f"{name} cannot be read as TOML: {why}") from None
 
 
 # What concerns a pull request or a repository as a whole, and so has no meaning for one folder.
@@ -135,7 +144,7 @@ def parse_nested(name: str, text: str) -> RepoConfig | None:
     config = parse(name, text, table)
     if config is None:
         return None
-    given = tomllib.loads(text)["tool"]["hostside"]
+    given = _document(name, text)["tool"]["hostside"]
     for key in _OF_THE_WHOLE:
         if key in given:
             raise ConfigError(

@@ -95,6 +95,14 @@ class Checkout:
             f"there is no revision {revision!r} in {self.root}; `git branch -a` lists branches"
         )
 
+    def empty(self) -> bool:
+        """Whether nothing was committed yet to the branch that is checked out."""
+        return self.attempt("rev-parse", "--verify", "--quiet", "HEAD").returncode != 0
+
+    def no_files(self) -> str:
+        """The name of the tree that holds nothing: what a first commit is compared with."""
+        return self.run("hash-object", "-t", "tree", "--stdin").decode().strip()
+
     def shallow(self) -> bool:
         """Whether the history was cut when it was cloned."""
         return self.run("rev-parse", "--is-shallow-repository").strip() == b"true"

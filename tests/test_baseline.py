@@ -188,8 +188,8 @@ ROW = {"rule": "GPU201", "path": "a.py", "text": "x", "ordinal": 1, "fingerprint
         pytest.param("{\n  x\n}", "b.json:2: the baseline is not valid JSON", id="not JSON"),
         pytest.param("", "b.json:1: the baseline is not valid JSON", id="empty"),
         pytest.param("<<<<<<< HEAD\n{}\n", "holds an unresolved merge", id="a merge"),
-        pytest.param("[]", "is not one of ours: the file", id="a list"),
-        pytest.param('{"version": 2, "findings": []}', "is of version 2", id="a later version"),
+        pytest.param("[]", "is not one of ours: it must be an object", id="a list"),
+        pytest.param(f"[{'9' * 5000}]", "is not valid JSON", id="a number without end"),
         pytest.param(
             '{"version": 1}', "is not one of ours: findings: field required", id="no list"
         ),
@@ -208,10 +208,46 @@ def test_a_broken_baseline_is_one_sentence(
     repository.commit({"a.py": HEAD + F, "b.json": text})
     assert main(["check", ".", "--baseline", "b.json"]) == 2
     assert said in capfd.readouterr().err
-    assert main(["baseline", "-o", "b.json", "--update"]) == 2
-    assert "cannot be updated" in capfd.readouterr().err
-    assert main(["baseline", "-o", "b.json"]) == 0, "writing it anew is the way out"
-    assert len(stored(repository, "b.json")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param('<<<<<<< HEAD\n{"findings": []}\n', id="a merge"),
+        pytest.param('{"version": 1, "findings": [3]}', id="by hand"),
+    ],
+)
+def test_a_broken_baseline_is_written_anew_as_a_whole_only(
+    repository: Repository, capfd: Capture, text: str
+) -> None:
+    repository.commit({"a.py": HEAD + F, "sub/b.py": HEAD + F, "b.json": text})
+    for options in (["--update"], ["sub"]):
+        assert main(["baseline", "-o", "b.json", *options]) == 2
+        assert "entries of other files would be lost" in capfd.readouterr().err
+    assert main(["baseline", "-o", "b.json"]) == 0, "this is the way out"
+    assert len(stored(repository, "b.json")) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        pytest.param("a.py", HEAD + F, "holds something else than a baseline", id="the code"),
+        pytest.param("b.json", "{}", "holds something else than a baseline", id="other JSON"),
+        pytest.param(
+            "b.json", '{"version": 2, "findings": []}', "is of version 2", id="a later version"
+        ),
+    ],
+)
+def test_what_is_no_baseline_of_ours_is_not_written_over(
+    repository: Repository, capfd: Capture, name: str, text: str, said: str
+) -> None:
+    repository.commit({"a.py": HEAD + F, name: text})
+    assert main(["check", ".", "--baseline", name]) == 2
+    capfd.readouterr()
+    assert main(["baseline", "-o", name]) == 2
+    assert said in capfd.readouterr().err
+    assert (repository.root / name).read_text() == text
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,39 @@ def test_the_nearest_configured_directory_upward_is_the_root(tmp_path: Path) -> 
     inner.mkdir(parents=True)
     (tmp_path / "a" / PYPROJECT).write_text("[tool.hostside]\n")
     assert find_root(inner) == tmp_path / "a"
+    (inner / OWN_FILE).parent.mkdir()
+    (inner / OWN_FILE).write_text("")
+    assert find_root(inner) == inner
+    (tmp_path / ".git").mkdir()
+    assert find_root(inner) == tmp_path, "within a repository it is always its top"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\ufeff[tool.hostside]\nselekt = 1\n", id="behind a byte order mark"),
+        pytest.param("tool = {hostside = {selekt = 1}}\n", id="an inline table"),
+        pytest.param("'tool'.'hostside'.selekt = 1\n", id="a quoted key"),
+        pytest.param("[ 'tool' . hostside ]\nselekt = 1\n", id="a quoted table"),
+        pytest.param("[tool]\nhostside.selekt = 1\n", id="a key of the table above"),
+        pytest.param("[[tool.hostside]]\nselekt = 1\n", id="a list of tables"),
+    ],
+)
+def test_our_table_is_seen_however_it_is_written(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"selekt|the table"):
+        load(files(pyproject=text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(f"[tool.hostside]\nx = {'[' * 5000}", "nested too deeply", id="brackets"),
+        pytest.param(f"[tool.hostside]\nx = {'9' * 5000}", "number that is too long", id="digits"),
+    ],
+)
+def test_toml_that_python_cannot_hold_is_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load(files(pyproject=text))
 
 
 def test_the_published_schema_is_the_one_in_use() -> None:

@@ -69,6 +69,18 @@ def test_the_staged_hook_sees_only_what_the_commit_brings(
     capfd.readouterr()
 
 
+def test_the_staged_hook_works_before_there_is_a_commit(tmp_path: Path, capfd: Capture) -> None:
+    run = ("git", "-C", str(tmp_path))
+    subprocess.run([*run, "init", "--quiet"], check=True)
+    (tmp_path / "a.py").write_text(
+        "import torch\n\n\ndef f(n):\n    return torch.zeros(n).cuda()\n"
+    )
+    subprocess.run([*run, "add", "a.py"], check=True)
+    command = ["review", "--repo", str(tmp_path), "--base", "HEAD", "--staged"]
+    assert main(command) == 1
+    assert "a.py:5:12 GPU201" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("hook", ["hostside", "hostside-staged"])
 def test_a_commit_without_gpu_code_loads_neither_engine_nor_settings(
     repository: Repository, hook: str

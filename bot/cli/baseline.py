@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bot import baseline as baselines
 from bot import config as configuration
-from bot.baseline import NONE, Baseline, Entry
+from bot.baseline import NONE, Baseline, Entry, LaterVersionError
 from bot.cli import options
 from bot.cli.paths import Paths, check, look
 from bot.config import RepoConfig
@@ -72,16 +72,36 @@ def _target(paths: Paths, arguments: argparse.Namespace) -> _Target:
     shown = arguments.output or _shown(file)
     old = NONE
     if file.exists():
-        try:
-            old = baselines.parse(shown, file.read_text(encoding="utf-8"))
-        except (ConfigError, UnicodeDecodeError) as problem:
-            if arguments.update:
-                raise UsageError(f"{shown} cannot be updated: {problem}") from problem
-        except OSError as problem:
-            raise UsageError(f"{shown} cannot be read ({problem.strerror})") from problem
+        old = _old(file, shown, whole=not arguments.paths and not arguments.update)
     elif arguments.update:
         raise UsageError(f"there is no {shown} to update; leave out --update to write one")
     return _Target(file, shown, old, _advice(file, default, paths))
+
+
+def _old(file: Path, shown: str, whole: bool) -> Baseline:
+    """What the file lists; a broken one counts as empty where it is written as a `whole`."""
+    try:
+        text = file.read_bytes().decode("utf-8", "replace")
+    except OSError as problem:
+        raise UsageError(
+            f"{shown} cannot be read ({problem.strerror}); name another file with -o"
+        ) from problem
+    if text.strip() and not baselines.looks_ours(text):
+        raise UsageError(
+            f"{shown} holds something else than a baseline, and would be lost; name another file "
+            "with -o, or delete it"
+        )
+    try:
+        return baselines.parse(shown, text)
+    except LaterVersionError:
+        raise
+    except ConfigError as problem:
+        if whole:
+            return NONE
+        raise UsageError(
+            f"{problem}; its entries of other files would be lost, so give neither paths nor "
+            "--update"
+        ) from problem
 
 
 def _advice(file: Path, default: Path, paths: Paths) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot import config as configuration
 from bot.baseline import NONE, Baseline, parse
@@ -14,6 +15,10 @@ from bot.config_nearest import for_change, may_be_judged
 from bot.diff import ChangedFile
 from bot.errors import UsageError
 from bot.review import Review, build_review
+
+if TYPE_CHECKING:
+    from bot.changes import Ends
+    from bot.git import Checkout
 
 HELP = "review the difference between two revisions"
 
@@ -33,18 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
     _agree(arguments)
     if arguments.patch:
         return _patch(arguments)
-    from bot.changes import Ends, changed_files
+    from bot.changes import changed_files
     from bot.git import open_checkout
 
     checkout = open_checkout(arguments.repo or ".")
     if checkout.bare and not arguments.head:
         raise UsageError(f"{checkout.root} has no working tree; give --base and --head")
     base = arguments.base or "HEAD"
-    tip = checkout.commit(base)
-    head = checkout.commit(arguments.head or "HEAD")
-    start = checkout.merge_base(tip, head)
+    tip, ends = _ends(checkout, base, arguments)
     read = checkout.reader(tip)
-    ends = Ends(start, head if arguments.head else "", arguments.staged)
     files = changed_files(checkout, ends)
     config = RepoConfig()
     # A commit hook runs on every commit, and most of them touch no GPU code.
@@ -55,6 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
     config = options.merge(config, arguments)
     review = reviewed(files, config, _subject(base, arguments), baseline)
     return options.finish(review, arguments)
+
+
+def _ends(checkout: Checkout, base: str, arguments: argparse.Namespace) -> tuple[str, Ends]:
+    """What the settings are read from, and what is compared."""
+    from bot.changes import Ends
+
+    if arguments.staged and base == "HEAD" and checkout.empty():  # a hook before the first commit
+        tip = checkout.no_files()
+        return tip, Ends(tip, "", staged=True)
+    tip = checkout.commit(base)
+    head = checkout.commit(arguments.head or "HEAD")
+    start = checkout.merge_base(tip, head)
+    return tip, Ends(start, head if arguments.head else "", arguments.staged)
 
 
 def _baseline(
