@@ -74,7 +74,11 @@ def checked(asked: BenchRequest, text: str | bytes) -> BenchReport:
         raise ResultError(f"the result answers another question ({_difference(said, chosen)})")
     if run.environment.sandbox == "none" and run.benchmarks:
         raise ResultError("the benchmarks ran without a sandbox, whose results are not taken")
-    return report(run)
+    try:
+        return report(run)
+    except Exception as problem:  # figures that every field allows, and that together mean nothing
+        kind = type(problem).__name__
+        raise ResultError(f"the result's figures make no sense together ({kind})") from problem
 
 
 def _difference(said: BenchRequest, asked: BenchRequest) -> str:

@@ -35,9 +35,11 @@ from bot.work import GPU_QUEUE, Bell, JobSpec, Kind
 SAY_SECONDS = 15.0  # between two looks at a benchmark's progress that are worth an edit
 LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 2  # machines that may die of one benchmark
+MOST_RUN_SECONDS = 3 * 3600.0  # far more than the limits of a request add up to
 DAY = 86_400.0
 UNDER_WAY = "a benchmark of this pull request is under way; wait for it, or `/gpu-bench cancel`"
 LOST = "the machine that measured it went away {} times; ask again when it is well"
+ENDLESS = "its machine had it for three hours and sent no result; name fewer benchmarks, ask again"
 WAITED = "no machine took it within an hour; start `hostside gpu-runner{}` and ask again"
 
 
@@ -237,8 +239,14 @@ class Benches(BenchRecords):
             # A workflow's hour begins when it is started, and whoever watches it counts.
             old = and_(BenchRow.stage == Stage.QUEUED, long_ago, BenchRow.way == Way.RUNNER)
             waited = connection.execute(select(BenchRow.id, BenchRow.gpu).where(old)).all()
+            # Its beats may go on for ever: a machine is believed nothing.
+            begun = and_(BenchRow.started < now - MOST_RUN_SECONDS, BenchRow.way == Way.RUNNER)
+            wanted = select(BenchRow.id).where(BenchRow.stage.in_(HELD), begun)
+            endless = connection.execute(wanted).scalars().all()
         for bench, attempts in hopeless:
             self.fail(bench, LOST.format(attempts))
+        for bench in endless:
+            self.fail(bench, ENDLESS)
         for bench, gpu in waited:
             self.fail(bench, WAITED.format(f" --label {gpu}" if gpu else ""))
         again = {"stage": Stage.QUEUED.value, "lease": "", "lease_until": 0.0, "progress": ""}

@@ -29,7 +29,7 @@ from gpu_runner.scratch import scratch
 
 log = logging.getLogger(__name__)
 SOURCE_SECONDS = 900.0  # how long a source is tried to be had
-RESULT_SECONDS = 6 * 3600.0  # how long a result waits for the service
+RESULT_SECONDS = 3600.0  # how long a result waits for the service
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from bot.runner_api import Desk, router
 from bot.runner_source import unpack
 from bot.runner_wire import LEASE, PROTOCOL
 from gpu_runner.models import BenchReport, BenchRequest
-from gpu_runner.records import Verdict
+from gpu_runner.records import Process, Round, Variant, Verdict
 
 FILES = ({"a.py": "base = 1\n"}, {"a.py": "head = 1\n"})
 CLAIM = {"name": "box-1", "labels": ["a100"], "device": "an A100", "protocol": PROTOCOL}
@@ -365,6 +365,17 @@ def test_a_result_with_control_characters_is_malformed(here: Scene) -> None:
     said = json.loads(a_report(made).to_json())
     said["run"]["benchmarks"][0]["name"] = "x\x1b]0;owned\x07"
     assert "control characters" in refused(post(here, one, headers, json.dumps(said)), 422)
+
+
+def test_figures_that_mean_nothing_together_end_the_benchmark_with_a_sentence(here: Scene) -> None:
+    made, headers, one = lent(here)
+    told = a_report(made)
+    pair = (Process(Variant.BASE, (1e-300,)), Process(Variant.HEAD, (1e18,)))
+    odd = replace(told.run.benchmarks[0], rounds=tuple(Round(number, pair) for number in range(6)))
+    text = replace(told, run=replace(told.run, benchmarks=(odd,))).to_json()
+    reason = refused(post(here, one, headers, text), 422)
+    assert "make no sense together" in reason
+    assert reason in here.benches.get(made.id).problem
 
 
 def test_a_result_that_is_too_large_ends_the_benchmark_with_the_way_out(here: Scene) -> None:

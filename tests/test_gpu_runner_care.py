@@ -16,7 +16,7 @@ from test_tasks import settings
 from bot import tasks
 from bot.bench_care import BenchCare
 from bot.bench_work import MOST_QUEUED_SECONDS, BenchState, Order, RunnerState, Stage
-from bot.benches import Benches
+from bot.benches import MOST_RUN_SECONDS, Benches
 from bot.metrics import Metrics
 from bot.store import Store
 from bot.tables import BenchRow
@@ -102,6 +102,20 @@ def test_an_order_that_nobody_takes_for_an_hour_is_given_up_with_the_way_out(
     assert given_up.problem == (
         "no machine took it within an hour; start `hostside gpu-runner --label a100` and ask again"
     )
+
+
+def test_a_machine_that_beats_for_ever_does_not_hold_a_benchmark_for_ever(
+    benches: Benches,
+) -> None:
+    care, made = BenchCare(benches, lambda _: None), ordered(benches)
+    leased = benches.claim("box-1", ("a100",))
+    assert leased is not None
+    with benches.store.engine.begin() as connection:
+        connection.execute(update(BenchRow).values(started=time.time() - MOST_RUN_SECONDS - 1))
+    assert benches.beat(made.id, leased.lease)
+    care.look()
+    assert not benches.beat(made.id, leased.lease)
+    assert benches.get(made.id).problem.startswith("its machine had it for three hours")
 
 
 def test_after_a_restart_no_machine_is_lost_for_having_found_nobody(benches: Benches) -> None:
