@@ -50,8 +50,8 @@ NO_PERMISSION = (
     "(in its settings: Actions, read and write), accept it in the installation, and ask again"
 )
 NO_RUN = (
-    "GitHub took the order and shows no run of `{workflow}`; look at the repository's Actions "
-    "settings, and ask again"
+    "GitHub took the order and shows no run of `{workflow}` by its name; commit "
+    "`deploy/workflows/gpu-bench.yml` of this version unchanged under that name, and ask again"
 )
 NO_RUNNER = (
     "no self-hosted runner with the labels {labels} took it within an hour; start one, or ask for "

@@ -137,7 +137,7 @@ class _Job:
         return (
             kept
             | {
-                "PATH": f"{_short_cut(self.runner.folder)}{os.pathsep}{os.environ['PATH']}",
+                "PATH": f"{short_cut(self.runner.folder)}{os.pathsep}{os.environ['PATH']}",
                 "RUNNER_TEMP": str(temp),
                 "GITHUB_WORKSPACE": str(workspace),
                 "GITHUB_OUTPUT": str(output),
@@ -201,7 +201,7 @@ def _until(lines: Any, end: str) -> str | None:
     return None if line == end else line
 
 
-def _short_cut(folder: Path) -> Path:
+def short_cut(folder: Path) -> Path:
     """A folder with a `python3` whose environments are the one under test."""
     here = folder / "short cut"
     if here.exists():
