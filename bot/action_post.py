@@ -32,25 +32,34 @@ def post(client: Client, ref: PullRef, review: Review, comments: str, check: boo
     if comments == "summary":
         folded = [replace(c, placement=Placement.SUMMARY) for c in review.comments]
         review = replace(review, comments=tuple(folded))
-    if comments == "none" and not check:
-        return Told()
+    told = Told()
+    if comments != "none":
+        told = _told(client, ref, lambda: _spoken(client, ref, review), WRITE_PULLS)
+    if check and not told.problem:
+        shown = _told(client, ref, lambda: _check(client, ref, review), WRITE_CHECKS)
+        told = replace(shown, posted=told.posted)
+    return told
+
+
+def _spoken(client: Client, ref: PullRef, review: Review) -> Plan:
+    return replace(lifecycle.plan(review, client.earlier(ref), ref), check=None)
+
+
+def _check(client: Client, ref: PullRef, review: Review) -> Plan:
+    check = lifecycle.plan(review, client.earlier(ref), ref).check
+    # The button that asks for a benchmark is answered by the App only.
+    return Plan(check=replace(check, benchmark=False) if check else None)
+
+
+def _told(client: Client, ref: PullRef, plan: Callable[[], Plan], line: str) -> Told:
     try:
-        return Told(_patient(client, lambda: _plan(client, ref, review, comments, check), ref))
+        return Told(_patient(client, plan, ref))
     except SupersededError:
         raise
     except DeniedError as problem:
-        return _denied(ref, problem, check)
+        return _denied(ref, problem, line)
     except GitHubError as problem:
         return Told(problem=f"the review could not be posted: {problem}")
-
-
-def _plan(client: Client, ref: PullRef, review: Review, comments: str, check: bool) -> Plan:
-    plan = lifecycle.plan(review, client.earlier(ref), ref)
-    if comments == "none":
-        plan = Plan(check=plan.check)
-    # The button that asks for a benchmark is answered by the App only.
-    shown = replace(plan.check, benchmark=False) if plan.check and check else None
-    return replace(plan, check=shown)
 
 
 def _patient(client: Client, plan: Callable[[], Plan], ref: PullRef) -> Posted:
@@ -64,7 +73,13 @@ def _patient(client: Client, plan: Callable[[], Plan], ref: PullRef) -> Posted:
     raise AssertionError("the loop returns or raises")
 
 
-def _denied(ref: PullRef, problem: DeniedError, check: bool) -> Told:
+_LACKS = {
+    WRITE_PULLS: "write to pull requests, so the review is not on the pull request",
+    WRITE_CHECKS: "show a check of its own",
+}
+
+
+def _denied(ref: PullRef, problem: DeniedError, line: str) -> Told:
     if problem.status == 401:
         raise BotError("GitHub does not accept the token; check the input `token`") from problem
     if ref.from_fork:
@@ -75,10 +90,9 @@ def _denied(ref: PullRef, problem: DeniedError, check: bool) -> Told:
             ),
             later=True,
         )
-    lines = f"`{WRITE_PULLS}`" + (f" and `{WRITE_CHECKS}`" if check else "")
     return Told(
         problem=(
-            "the token may not write to pull requests, so the review is not on the pull request; "
-            f"add {lines} to the job's `permissions:` in the workflow"
+            f"the token may not {_LACKS[line]}; add `{line}` to the job's `permissions:` "
+            "in the workflow"
         ),
     )

@@ -290,6 +290,13 @@ def test_a_check_can_be_asked_for_and_offers_no_button_that_nobody_answers(opene
     assert (check.conclusion, check.actions) == ("failure", [])
 
 
+def test_a_check_that_the_token_may_not_show_names_its_own_line(opened: Stage) -> None:
+    done = opened.act(inputs={"check": "true"})
+    (said,) = [line for line in done.annotations if "could not post" in line]
+    assert "add `checks: write` to the job's `permissions:`" in said
+    assert len(opened.comments) == 2
+
+
 def test_a_baseline_of_the_base_leaves_out_what_it_lists(opened: Stage, tmp_path: Path) -> None:
     artifact = opened.from_fork() and opened.act(
         "pull_request", permissions=READ, event="pull_request_fork"
