@@ -24,7 +24,9 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
+from analyzers.dryrun.syntax import PARTS
 from analyzers.finding import Span
 
 MAX_CHARACTERS = 2_000_000
@@ -132,6 +134,11 @@ class Source:
         return table[min(offset, len(table) - 1)] + mark
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether columns as `ast` counts them are columns in characters all over the file."""
+        return not self._wide
+
+    @cached_property
     def _wide(self) -> frozenset[int]:
         """The lines in which a column in characters may be another than one in bytes."""
         if (self.parsed or self.text).isascii():
@@ -149,7 +156,7 @@ class Source:
 
 def split_lines(text: str) -> tuple[str, ...]:
     r"""The lines as `ast` counts them: ended by \n, \r\n or \r, never by a form feed."""
-    lines = tuple(_LINE_END.split(text))
+    lines = tuple(_LINE_END.split(text) if "\r" in text else text.split("\n"))
     return lines if lines[-1] else lines[:-1]
 
 
@@ -253,21 +260,28 @@ def _deeper_than(tree: ast.Module, limit: int) -> bool:
 
     No node is deeper than its text is long, so that the short ones, nearly all, need no look.
     """
-    stack: list[tuple[ast.AST, int]] = [(tree, 1)]
-    while stack:
-        node, depth = stack.pop()
-        if depth > limit:
-            return True
-        for value in vars(node).values():
-            for child in value if isinstance(value, list) else (value,):  # pyright: ignore[reportUnknownVariableType]
-                if isinstance(child, ast.AST) and _room_for(child) > limit - depth:
-                    stack.append((child, depth + 1))
-    return False
+    level: list[ast.AST] = [tree]
+    for depth in range(1, limit):
+        least = limit - depth - _NODES_WITHOUT_TEXT
+        level = [child for node in level for child in _parts(node) if _may_hold(child, least)]
+        if not level:
+            return False
+    return any(True for node in level for _ in ast.iter_child_nodes(node))
 
 
-def _room_for(node: ast.AST) -> int:
-    """How many levels the text of a node has room for."""
-    line: int | None = getattr(node, "lineno", None)
-    if line is None or line != getattr(node, "end_lineno", None):
-        return MAX_CHARACTERS
-    return node.end_col_offset - node.col_offset + _NODES_WITHOUT_TEXT  # type: ignore[attr-defined]
+def _parts(node: ast.AST) -> list[Any]:
+    """The nodes right below, except operators and contexts, which have none themselves."""
+    found: list[Any] = []
+    for name in PARTS[node.__class__]:
+        value = getattr(node, name)
+        if value.__class__ is list:
+            found += filter(None, value)  # a mapping has None for the key of `**rest`
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def _may_hold(node: Any, least: int) -> bool:
+    """Whether the text of a node has room for more than so many levels."""
+    line = getattr(node, "lineno", None)
+    return line is None or line != node.end_lineno or node.end_col_offset - node.col_offset > least

@@ -10,7 +10,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.syntax import dotted
-from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of
+from analyzers.dryrun.values import NUMBER, UNKNOWN, Device, Kind, Value, element_of, library
 from analyzers.finding import Confidence
 from analyzers.knowledge import Fact
 from analyzers.records import record, replace
@@ -42,6 +42,8 @@ class BoundLocal:
 def attribute(run: Run, base: Value, node: ast.Attribute) -> Value:
     """The value of `base.name`, read."""
     name = node.attr
+    if base is UNKNOWN and name in run.methods:
+        return run.methods[name]
     if base.kind is Kind.LIBRARY:
         return _in_library(run, f"{base.ref}.{name}")
     if isinstance(base.ref, ClassInfo):
@@ -69,7 +71,7 @@ def _in_library(run: Run, name: str) -> Value:
     last = name.rpartition(".")[2]
     if fact is None and last in run.facts.names.get("device", ()):
         return parameters.from_name(run, last)  # a setting of the project
-    return Value(Kind.LIBRARY, ref=name)
+    return library(name)
 
 
 def _of_own_class(run: Run, base: Value, info: ClassInfo, name: str) -> Value | None:
@@ -102,7 +104,10 @@ def _unknown_attribute(run: Run, base: Value, name: str) -> Value:
         return replace(NUMBER, bytes=True)
     if name in run.facts.names.get("element_widths", ()):
         return replace(NUMBER, unit="width")
-    return Value(Kind.METHOD, ref=Bound(None, base, name))
+    method = Value(Kind.METHOD, ref=Bound(None, base, name))
+    if base is UNKNOWN:
+        run.methods[name] = method
+    return method
 
 
 _NAMED = frozenset({Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.LIBRARY})

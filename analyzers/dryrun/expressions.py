@@ -43,11 +43,8 @@ def truth(run: Run, value: Value, node: ast.expr) -> None:
         waits.wait(run, Reason.CONDITION, value, node)
 
 
-def _constant(run: Run, node: ast.Constant) -> Value:
-    value = run.constants.get(node)
-    if value is None:
-        value = run.constants[node] = constant(node.value)
-    return value
+def _constant(_: Run, node: ast.Constant) -> Value:
+    return constant(node.value)
 
 
 def _name(run: Run, node: ast.Name) -> Value:
@@ -56,8 +53,12 @@ def _name(run: Run, node: ast.Name) -> Value:
 
 
 def _attribute(run: Run, node: ast.Attribute) -> Value:
-    chain = [node]
     base = node.value
+    if base.__class__ is ast.Name:  # most of them
+        value = run.evaluate(base)
+        bound = run.state.names.get(f"{base.id}.{node.attr}")  # type: ignore[attr-defined]
+        return calls.attribute(run, value, node) if bound is None else bound
+    chain = [node]
     while isinstance(base, ast.Attribute):
         chain.append(base)
         base = base.value
@@ -255,31 +256,44 @@ def _slice(run: Run, node: ast.Slice) -> Value:
     return Value(Kind.SEQUENCE, ref=bounds, sure=Confidence.CERTAIN, type="slice")
 
 
-HANDLERS: dict[type[ast.AST], Callable[[Run, Any], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Call: _call,
-    ast.BinOp: _binary,
-    ast.BoolOp: _boolean,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.IfExp: _if_expression,
-    ast.Tuple: _sequence,
-    ast.List: _sequence,
-    ast.Set: _sequence,
-    ast.Dict: _mapping,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.JoinedStr: _formatted_text,
-    ast.Lambda: _lambda,
-    ast.NamedExpr: _walrus,
-    ast.Await: _inner,
-    ast.Starred: _inner,
-    ast.YieldFrom: _inner,
-    ast.Yield: _yield,
-    ast.Subscript: _subscript,
-    ast.Slice: _slice,
-}
+def _other(*_: object) -> Value:
+    return UNKNOWN
+
+
+class _Handlers(dict[type[ast.AST], Callable[[Run, Any], Value]]):
+    """By class of expression; what has no handler of its own is unknown."""
+
+    def __missing__(self, _: type[ast.AST]) -> Callable[[Run, Any], Value]:
+        return _other
+
+
+HANDLERS = _Handlers(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Call: _call,
+        ast.BinOp: _binary,
+        ast.BoolOp: _boolean,
+        ast.UnaryOp: _unary,
+        ast.Compare: _compare,
+        ast.IfExp: _if_expression,
+        ast.Tuple: _sequence,
+        ast.List: _sequence,
+        ast.Set: _sequence,
+        ast.Dict: _mapping,
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.DictComp: _comprehension,
+        ast.JoinedStr: _formatted_text,
+        ast.Lambda: _lambda,
+        ast.NamedExpr: _walrus,
+        ast.Await: _inner,
+        ast.Starred: _inner,
+        ast.YieldFrom: _inner,
+        ast.Yield: _yield,
+        ast.Subscript: _subscript,
+        ast.Slice: _slice,
+    }
+)

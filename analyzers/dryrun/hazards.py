@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Lent, Written
@@ -20,16 +20,15 @@ MAYBE = "maybe "
 MADE = "made "  # by a function that may hand out the same one again
 
 
-def parts(value: Value) -> Iterator[Value]:
+def parts(value: Value) -> Sequence[Value]:
     """The value itself, or the tensors inside a sequence or mapping."""
-    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
-        if value.items is not None:
-            for item in value.items:
-                yield from parts(item)
-        elif value.element is not None and value.element.kind is not value.kind:
-            yield value.element
-    else:
-        yield value
+    if value.kind is not Kind.SEQUENCE and value.kind is not Kind.MAPPING:
+        return (value,)
+    if value.items is not None:
+        return [part for item in value.items for part in parts(item)]
+    if value.element is not None and value.element.kind is not value.kind:
+        return (value.element,)
+    return ()
 
 
 def reads(

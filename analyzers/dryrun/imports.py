@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.values import Kind, Value
+from analyzers.dryrun.values import library
 
 
 def import_modules(run: Run, node: ast.Import) -> None:
@@ -14,7 +14,7 @@ def import_modules(run: Run, node: ast.Import) -> None:
         top = alias.name.partition(".")[0]
         run.imports.add(top)
         name = alias.name if alias.asname else top
-        run.bind(alias.asname or top, Value(Kind.LIBRARY, ref=name))
+        run.bind(alias.asname or top, library(name))
 
 
 def import_names(run: Run, node: ast.ImportFrom) -> None:
@@ -25,4 +25,4 @@ def import_names(run: Run, node: ast.ImportFrom) -> None:
     for alias in node.names:
         if alias.name != "*":
             name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
-            run.bind(alias.asname or alias.name, Value(Kind.LIBRARY, ref=name))
+            run.bind(alias.asname or alias.name, library(name))

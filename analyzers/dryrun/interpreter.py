@@ -21,21 +21,18 @@ from analyzers.source import Source
 from analyzers.timeline import Copy, Direction, Timeline
 
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
+# Words of files in which the order of device work may matter, and those of them that mean it.
 _STREAM_WORDS = ("stream", "Stream", "non_blocking", "blocking=", "async")
+_PLAIN_WORDS = ("Stream", "non_blocking", "blocking=")
 
 
 def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) -> Timeline:
     """The timeline of one file."""
-    found = scan(source.tree)
-    run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
-    run.tracks_streams = any(word in source.text for word in _STREAM_WORDS)
-    run.for_gpu = _for_gpu(source, facts)
-    run.assumed_class = _assumed_class(source, facts)
-    _module(run, source.tree)
-    for info in found.callers_first():
-        if not info.kernel and relevance.worth_a_walk(info):
-            functions.walk(run, info)
-    found.forget()
+    plainly = any(word in source.text for word in _PLAIN_WORDS)
+    run = _walked(source, facts, hints, ordered=plainly)
+    # Most files that speak of streams mean other ones: the order is followed once it matters.
+    if run.streams_met and not plainly and any(word in source.text for word in _STREAM_WORDS):
+        run = _walked(source, facts, hints, ordered=True)
     return Timeline(
         source=source,
         events=tuple(run.events),
@@ -44,6 +41,20 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
         kernels=tuple(run.kernels),
         loaders_moved=_loaders_moved(run),
     )
+
+
+def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run:
+    found = scan(source.tree)
+    run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
+    run.tracks_streams = ordered
+    run.for_gpu = _for_gpu(source, facts)
+    run.assumed_class = _assumed_class(source, facts)
+    _module(run, source.tree)
+    for info in found.callers_first():
+        if not info.kernel and relevance.worth_a_walk(info):
+            functions.walk(run, info)
+    found.forget()
+    return run
 
 
 def _for_gpu(source: Source, facts: Facts) -> Confidence:
@@ -64,7 +75,8 @@ def _module(run: Run, tree: ast.Module) -> None:
     run.frame = Frame(None, None, Heat.COLD)
     execute(run, tree.body)
     run.globals = dict(run.state.names)
-    for statement in _GLOBAL.findall(run.source.text):  # functions bind these anew
+    text = run.source.text
+    for statement in _GLOBAL.findall(text) if "global" in text else ():  # functions bind these anew
         for name in run.globals.keys() & set(statement.replace(" ", "").split(",")):
             run.globals[name] = replace(run.globals[name], constant=MISSING)
     run.grad_off = not run.state.grad

@@ -185,7 +185,7 @@ def _to_device(run: Run, node: ast.Call, call: Call, source: Value, made: Value)
 def _reads_host(run: Run, copy: Copy, stream: str) -> None:
     """The copy engine reads host memory that is page-locked, for a while after the call."""
     source, plainly = copy.source, _plainly(copy.call)
-    if plainly is None or source.pinned is False or not source.ident or not run.tracks_streams:
+    if plainly is None or source.pinned is False or not source.ident or not run.follows_order():
         return
     sure = plainly if source.pinned else Confidence.POSSIBLE
     operation = run.state.order.enqueue(stream)
@@ -195,7 +195,7 @@ def _reads_host(run: Run, copy: Copy, stream: str) -> None:
 def _writes_host(run: Run, copy: Copy, ident: int, stream: str) -> None:
     """The copy engine writes host memory for a while after the call."""
     plainly, source, destination = _plainly(copy.call), copy.source, copy.destination
-    if plainly is None or not ident or not run.tracks_streams:
+    if plainly is None or not ident or not run.follows_order():
         return
     named = [a.value.constant for a in copy.call.arguments if isinstance(a.value.constant, str)]
     if named and place_of(constant(named[0]))[0] is Device.HOST and named[0] not in HOST_MEMORY:

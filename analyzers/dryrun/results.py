@@ -42,6 +42,8 @@ def instance_of(run: Run, fact: Fact) -> Value:
     kind = KINDS.get(fact.kind, Kind.INSTANCE)
     device = {"host": Device.HOST, "gpu": Device.GPU}.get(fact.device, Device.UNKNOWN)
     ident = run.new_ident() if kind in (Kind.TENSOR, Kind.STREAM, Kind.EVENT) else 0
+    if kind in (Kind.STREAM, Kind.EVENT):
+        run.streams_met = True
     if kind is Kind.STREAM:
         name = f"stream {ident}"
         if fact.blocking:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from analyzers.dryrun.around import Inside, Silence
 from analyzers.dryrun.frame import Frame, Hints
 from analyzers.dryrun.scan import FunctionInfo, Scan
 from analyzers.dryrun.state import State
 from analyzers.dryrun.streams import ANY, DEFAULT
-from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, library
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
 from analyzers.places import Guard, Heat, Loop, LoopKind, Place
@@ -31,41 +32,13 @@ class Spans(dict[ast.AST, Span]):
         super().__init__()
         self._source = source
 
-    def __missing__(self, node: ast.AST) -> Span:
-        span = self[node] = self._source.span(node)
+    def __missing__(self, node: Any) -> Span:
+        if self._source.plain and hasattr(node, "lineno"):
+            span = Span(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+        else:
+            span = self._source.span(node)
+        self[node] = span
         return span
-
-
-class Inside:
-    """What surrounded an evaluation; it is put back when the with-block ends."""
-
-    __slots__ = ("_around", "_run")
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._around = (run.loops, run.guards, run.contexts, run.streams, run.guarded_device)
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, *_: object) -> None:
-        run = self._run
-        run.loops, run.guards, run.contexts, run.streams, run.guarded_device = self._around
-
-
-class Silence:
-    """Nothing is recorded until the with-block ends."""
-
-    __slots__ = ("_recording", "_run")
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._recording = run, run.recording
-
-    def __enter__(self) -> None:
-        self._run.recording = False
-
-    def __exit__(self, *_: object) -> None:
-        self._run.recording = self._recording
 
 
 @dataclass
@@ -101,7 +74,7 @@ class Run:
     paths: set[str] = field(default_factory=set[str])  # names of which attributes are bound
     span: Callable[[ast.AST], Span] = field(init=False)  # the node's place in the text
     stored: dict[ast.AST, frozenset[str]] = field(default_factory=dict[ast.AST, frozenset[str]])
-    constants: dict[ast.AST, Value] = field(default_factory=dict[ast.AST, Value])
+    methods: dict[str, Value] = field(default_factory=dict[str, Value])  # of what is unknown
     words: dict[ast.AST, set[str]] = field(default_factory=dict[ast.AST, set[str]])  # by loop
     tests: dict[ast.AST, Guard] = field(default_factory=dict[ast.AST, Guard])  # by condition
     classes: dict[Kind, str] = field(default_factory=dict[Kind, str])
@@ -117,7 +90,8 @@ class Run:
     site_learning: int = 0
     called_again: bool = False  # a method is walked a second time, behind its own first call
     assumed_class: str = ""  # the tensor class of a file that imports no library
-    tracks_streams: bool = False  # the file names streams or asynchronous copies
+    tracks_streams: bool = False  # the order of device work is followed
+    streams_met: bool = False  # … and should be: streams or asynchronous copies were met
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 
     def __post_init__(self) -> None:
@@ -126,10 +100,9 @@ class Run:
     def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression; its effects are recorded on the way."""
         self.steps += 1
-        handler = self.handlers.get(node.__class__)
-        if handler is None or self.steps > BUDGET:
+        if self.steps > BUDGET:
             return UNKNOWN
-        return handler(self, node)
+        return self.handlers[node.__class__](self, node)
 
     def emit(self, event: Event) -> None:
         """Record an event, unless this pass only learns."""
@@ -159,7 +132,7 @@ class Run:
             guards=self.guards,
             heat=self.heat(),
             records_graph=self.state.grad,
-            stream=self.stream_name,
+            stream=self.stream_name if self.streams else DEFAULT,
             device_guarded=self.guarded_device,
             contexts=self.contexts,
         )
@@ -221,7 +194,7 @@ class Run:
     def _built_in(self, name: str) -> Value:
         full = f"builtins.{name}"
         known = self.facts.find(full) is not None
-        value = self.built_in[name] = Value(Kind.LIBRARY, ref=full) if known else UNKNOWN
+        value = self.built_in[name] = library(full) if known else UNKNOWN
         return value
 
     def bind(self, name: str, value: Value) -> None:
@@ -255,6 +228,7 @@ class Run:
         if contexts:
             self.contexts |= contexts
         if stream is not None:
+            self.streams_met = True
             self.streams = (*self.streams, stream)
         self.guarded_device = self.guarded_device or device_guard
         return before
@@ -262,6 +236,11 @@ class Run:
     def silently(self) -> Silence:
         """Evaluate without recording events."""
         return Silence(self)
+
+    def follows_order(self) -> bool:
+        """Whether the order of device work is followed; it is remembered that it matters."""
+        self.streams_met = True
+        return self.tracks_streams
 
     def mark_work(self) -> None:
         """Remember for the loops around that device work is enqueued in them."""

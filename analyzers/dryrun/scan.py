@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.syntax import PARTS, arguments_of, dotted, leftmost
@@ -162,20 +163,10 @@ class Scan:
 
 
 _LEAVES = frozenset(
-    {
-        type(None),
-        str,
-        ast.Constant,
-        ast.Pass,
-        ast.Break,
-        ast.Continue,
-        ast.Global,
-        ast.Nonlocal,
-        ast.alias,
-    }
+    {type(None), str, ast.Constant, ast.Pass, ast.Break, ast.Continue}
+    | {ast.Global, ast.Nonlocal, ast.alias}
 )
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_NOTED = frozenset({ast.Attribute, ast.Subscript, ast.Call, ast.Import, ast.ImportFrom})
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,20 +196,21 @@ def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
     inner: list[_Scope] = []
     stack = list(scope.nodes)
     while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
+        node: Any = stack.pop()
+        cls = node.__class__
+        if cls is ast.Name:
             names.add(node.id)
             continue
-        cls = node.__class__
         if cls in _LEAVES:
             continue
-        if isinstance(node, _SCOPES):
+        note = _NOTES.get(cls)
+        if note is not None:
+            note(node, function, result)
+        elif cls in _SCOPES:
             inner.append(_open(node, scope, result))
             stack.extend(node.decorator_list)
-            stack.extend(node.bases if isinstance(node, ast.ClassDef) else [node.args])
+            stack.extend(node.bases if cls is ast.ClassDef else [node.args])
             continue
-        if cls in _NOTED:
-            _note(node, function, result)
         for name in PARTS[cls]:
             child = getattr(node, name)
             if child.__class__ is list:
@@ -250,18 +242,12 @@ _ORDERING = frozenset(
 _WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
 
 
-def _note(node: ast.AST, function: FunctionInfo | None, result: Scan) -> None:
-    if isinstance(node, ast.Attribute):
-        _note_attribute(node, function)
-    elif isinstance(node, ast.Call):
-        _note_call(node, function, result)
-    elif isinstance(node, ast.Subscript):
-        _note_store(node, function)
-    elif function is not None:
+def _note_import(_: ast.AST, function: FunctionInfo | None, __: Scan) -> None:
+    if function is not None:
         function.imports = True
 
 
-def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
+def _note_attribute(node: ast.Attribute, function: FunctionInfo | None, _: Scan) -> None:
     if function is None:
         return
     function.members.add(node.attr)
@@ -274,7 +260,7 @@ def _note_attribute(node: ast.Attribute, function: FunctionInfo | None) -> None:
         function.attributes.setdefault(value.id, set()).add(node.attr)
 
 
-def _note_store(node: ast.Subscript, function: FunctionInfo | None) -> None:
+def _note_store(node: ast.Subscript, function: FunctionInfo | None, _: Scan) -> None:
     if function is None or function.owner is None or not isinstance(node.ctx, ast.Store):
         return
     if isinstance(node.value, ast.Attribute):
@@ -297,3 +283,12 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:
         function.calls.add(callee.id)
+
+
+_NOTES: dict[type[ast.AST], Callable[[Any, FunctionInfo | None, Scan], None]] = {
+    ast.Attribute: _note_attribute,
+    ast.Call: _note_call,
+    ast.Subscript: _note_store,
+    ast.Import: _note_import,
+    ast.ImportFrom: _note_import,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 from typing import Any, Final
 
 from analyzers.finding import Confidence
@@ -122,6 +123,7 @@ SEQUENCE: Final = Value(Kind.SEQUENCE)
 MAPPING: Final = Value(Kind.MAPPING)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def constant(value: object) -> Value:
     """The value of a literal."""
     if value is None:
@@ -131,6 +133,12 @@ def constant(value: object) -> Value:
     if isinstance(value, str):
         return Value(Kind.TEXT, device=Device.HOST, constant=value)
     return UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def library(name: str) -> Value:
+    """The module of that name, or the name inside one."""
+    return Value(Kind.LIBRARY, ref=name)
 
 
 def weaken(value: Value, sure: Confidence) -> Value:

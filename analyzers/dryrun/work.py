@@ -32,7 +32,7 @@ def enqueue(
     sure = result.sure if result.device is Device.GPU else Confidence.POSSIBLE
     state.work = Work(run.tick(), call, sure, run.loops)
     run.mark_work()
-    if not run.tracks_streams:
+    if not (run.follows_order() if stream else run.tracks_streams):
         return
     library = library_of(run, call, result)
     name = run.stream_for(library) if stream is None else stream
