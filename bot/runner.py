@@ -142,8 +142,8 @@ class _Task:
         except (BotError, RunnerError) as problem:
             self._give_up(str(problem))
         except OSError as problem:
-            what = f"{problem.strerror or type(problem).__name__}; make room on it and ask again"
-            self._give_up(f"the machine could not go on ({what})")
+            what = problem.strerror or type(problem).__name__
+            self._give_up(f"the machine could not go on ({what}); make room on it and ask again")
         except Exception as problem:
             log.exception("a benchmark failed here")
             self._give_up(f"the runner failed ({type(problem).__name__}); its log says where")

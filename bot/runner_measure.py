@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,6 +22,8 @@ from gpu_runner.bench import Progress, Settings, run_bench
 from gpu_runner.errors import RunnerError
 from gpu_runner.models import BenchRequest
 from gpu_runner.plain import one_line
+
+_LEAST_ROOM = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,21 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _leave)
     try:
         _measure(told, said)
-    except RunnerError as problem:
-        _line(said, problem=one_line(str(problem)))
-    except OSError as problem:
-        what = f"{problem.strerror or type(problem).__name__}; make room on it and ask again"
-        _line(said, problem=f"the machine could not go on ({what})")
+    except (RunnerError, OSError) as problem:
+        _line(said, problem=_sentence(problem))
     return 0
+
+
+def _sentence(problem: RunnerError | OSError) -> str:
+    """What to say of it; git tells a full disk in many words, and none of them is "full"."""
+    text = one_line(str(problem))
+    full = "no space left" in text.lower() or "unable to write file" in text
+    if full or shutil.disk_usage(tempfile.gettempdir()).free < _LEAST_ROOM:
+        return "this machine has no room to work; make some in its temporary folder and ask again"
+    if isinstance(problem, OSError):
+        what = problem.strerror or type(problem).__name__
+        return f"the machine could not go on ({what}); its runner's log may say more"
+    return text
 
 
 def _measure(told: Assignment, said: TextIO) -> None:
