@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -267,3 +270,25 @@ def test_the_measuring_job_may_only_read() -> None:
 def test_a_label_is_one_more_that_the_machine_must_have(label: str, labels: list[str]) -> None:
     runs_on = str(jobs(WORKFLOW)["measure"]["runs-on"])
     assert Expressions({"inputs": {"gpu": label}}).fill(runs_on) == labels
+
+
+@pytest.mark.slow
+def test_the_install_step_makes_a_hostside_that_runs(tmp_path: Path) -> None:
+    steps: Any = jobs(COMMENT_WORKFLOW)["gate"]["steps"]
+    script = steps[0]["run"]
+    temp = tmp_path / "a temp"
+    temp.mkdir()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTSIDE_")} | {
+        "RUNNER_TEMP": str(temp),
+        "REQUIREMENT": f"hostside[app] @ {ROOT.as_uri()}",
+    }
+    line = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and "No matching distribution" in done.stderr:
+        pytest.skip("needs a package index")
+    assert done.returncode == 0, done.stderr
+    command = [str(temp / "hostside" / "bin" / "hostside"), "bench", "gate"]
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (ended.returncode, "GITHUB_EVENT_PATH is not set" in ended.stderr) == (2, True)
