@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import BigInteger, Engine, Index, LargeBinary, Text, create_engine, event, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 RUNNING = "running"
@@ -194,8 +195,18 @@ def open_engine(url: str, durable: bool = True) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
     else:
         engine = create_engine(url, pool_pre_ping=True)
-    Base.metadata.create_all(engine)
+    _make_tables(engine)
     return engine
+
+
+def _make_tables(engine: Engine) -> None:
+    for tries_left in reversed(range(len(Base.metadata.tables))):
+        try:
+            Base.metadata.create_all(engine)
+            return
+        except DBAPIError:  # another process made one between our look and our making it
+            if not tries_left:
+                raise
 
 
 READING = "hostside_reading"
