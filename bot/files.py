@@ -85,9 +85,17 @@ def _found(file: str, root: Path, top: str, named: bool = False) -> Found:
     whole = os.path.abspath(file)
     shown = os.path.relpath(whole)
     shown = whole if shown.startswith("..") else shown
-    inside = os.path.relpath(whole, root)
+    inside = os.path.relpath(_own_name(whole, root), root)
     outside = inside.startswith("..")
     if outside:  # what the tree itself is called says nothing of the file
         inside = os.path.relpath(whole, top or ".")
     inside = inside.replace(os.sep, "/")
     return Found(shown.replace(os.sep, "/"), whole, inside, named, outside)
+
+
+def _own_name(file: str, root: Path) -> str:
+    """Where the file itself lies, if a link within the repository leads to it."""
+    if not os.path.islink(file):
+        return file
+    inside = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
+    return file if inside.startswith("..") else os.path.join(root, inside)

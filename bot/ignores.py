@@ -44,6 +44,7 @@ class Ignored:
     text: bytes | None = None
     silenced: int = 0
     left: int = 0  # findings that no comment silences
+    why: str = "no comment beside it has this effect alone"
 
 
 def wanted(result: Examined, config: RepoConfig, baseline: Baseline) -> frozenset[Place]:
@@ -63,7 +64,7 @@ def add(job: IgnoreJob) -> Ignored:
     """The file with a comment for each wanted finding."""
     data = job.job.text if job.job.text is not None else read(job.job.source)
     if isinstance(data, str):
-        return Ignored(left=len(job.places))
+        return Ignored(left=len(job.places), why=data)
     text, encoding = decode(data)
     silencing = silence(job, text)
     if silencing is None or not silencing.chosen:
@@ -71,8 +72,9 @@ def add(job: IgnoreJob) -> Ignored:
     done = len(silencing.chosen)
     try:
         return Ignored(silencing.text.encode(encoding), done, len(job.places) - done)
-    except UnicodeEncodeError:  # the reason has letters that the file's encoding lacks
-        return Ignored(left=len(job.places))
+    except UnicodeEncodeError:
+        why = f"the file's encoding ({encoding}) lacks a letter of the reason"
+        return Ignored(left=len(job.places), why=why)
 
 
 @dataclass
@@ -166,5 +168,5 @@ def _one_by_one(work: _Silencing, spots: dict[Place, list[Spot]]) -> None:
 
 
 ADD: Task[IgnoreJob, Ignored] = Task(
-    add, lambda job, reason: Ignored(left=len(job.places)), time_limit=TIME_LIMIT
+    add, lambda job, reason: Ignored(left=len(job.places), why=reason), time_limit=TIME_LIMIT
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +22,8 @@ from bot.config import RepoConfig
 from bot.examine import Job, examine
 from bot.ignores import IgnoreJob, add, wanted
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "training-repo" / "head"
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "training-repo" / "head"
 CONFIG = RepoConfig()
 FAULTY = "import torch\n\n\ndef f(n):\n    return torch.zeros(n).cuda()\n"
 
@@ -244,6 +246,8 @@ def test_with_fix_only_what_cannot_be_mended_is_silenced(
         pytest.param(["--add-ignores", "--diff", "HEAD"], "leave out --diff", id="a difference"),
         pytest.param(["--add-ignores", "--reason", "a # noqa"], "one line of text", id="a comment"),
         pytest.param(["--add-ignores", "--reason", "a\nb"], "one line of text", id="two lines"),
+        pytest.param(["--add-ignores", "--reason", "a\u2028b"], "one line", id="lines elsewhere"),
+        pytest.param(["--add-ignores", "--reason", "a\udcffb"], "one line", id="no letter"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, capfd: Capture, options: list[str], said: str) -> None:
@@ -251,3 +255,45 @@ def test_a_mistake_is_named(tmp_path: Path, capfd: Capture, options: list[str], 
     assert main(["check", str(tmp_path / "a.py"), *options]) == 2
     assert said in capfd.readouterr().err
     assert (tmp_path / "a.py").read_text() == FAULTY
+
+
+def test_what_could_not_be_silenced_is_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f"# -*- coding: latin-1 -*-\n{FAULTY}"
+    (tmp_path / "a.py").write_text(text, "latin-1")
+    assert main(["check", ".", "--add-ignores", "--reason", "\u540d"]) == 1
+    assert capfd.readouterr().err == (
+        "hostside: a.py: 1 finding could not be silenced: the file's encoding (iso-8859-1) lacks a "
+        "letter of the reason\n"
+    )
+    assert (tmp_path / "a.py").read_text("latin-1") == text
+
+
+def test_a_possible_finding_that_is_shown_is_not_hinted_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("import torch\n\nx = torch.zeros(3).cuda()\n")
+    assert main(["check", "."]) == 0
+    assert "1 possible finding more (--confidence possible)." in capfd.readouterr().out
+    assert main(["check", ".", "--confidence", "possible"]) == 0
+    output = capfd.readouterr().out
+    assert "a.py:3:5 GPU201" in output
+    assert "1 possible finding more.\n" in output
+
+
+def test_a_file_without_room_on_the_disk_stays_whole(tmp_path: Path) -> None:
+    text = FAULTY + "# padding\n" * 3_000  # more than anything else that the command writes
+    (tmp_path / "a.py").write_text(text)
+    size = len(text) + 5
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+    call = "from bot.cli import main; raise SystemExit(main(['check', 'a.py', '--add-ignores']))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limit}; import sys; sys.path.insert(0, {str(ROOT)!r}); {call}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "a.py cannot be written (File too large) and stays as it is" in done.stderr
+    assert (tmp_path / "a.py").read_text() == text

@@ -117,3 +117,26 @@ def test_the_same_holds_for_what_is_new_since_a_revision(here: Path, capfd: Capt
         assert main([*command, "--format", "json"]) == 1
         findings = json.loads(capfd.readouterr().out)["findings"]
         assert [f["path"] for f in findings] == ["odd.py"], "the old finding is not new"
+
+
+def test_a_commit_hook_leaves_out_what_is_excluded_though_it_names_it(
+    here: Path, capfd: Capture
+) -> None:
+    (here / "pyproject.toml").write_text("[tool.hostside]\nexclude = ['gen']\n")
+    (here / "gen").mkdir()
+    (here / "gen" / "a.py").write_text(FAULTY)
+    assert main(["check", "gen/a.py"]) == 1, "whoever names a file means it"
+    assert main(["check", "gen/a.py", "--force-exclude"]) == 0
+    assert "0 files analysed." in capfd.readouterr().out
+
+
+def test_a_link_is_the_file_that_it_leads_to(here: Path, capfd: Capture) -> None:
+    make_repository(here)
+    (here / "z.py").write_text(FAULTY)
+    (here / "a.py").symlink_to("z.py")
+    assert main(["baseline"]) == 0
+    assert '"path": "z.py"' in (here / "hostside-baseline.json").read_text()
+    capfd.readouterr()
+    for name in (".", "a.py", "z.py"):
+        assert main(["check", name, "--baseline", "hostside-baseline.json"]) == 0
+        assert "1 left out by the baseline" in capfd.readouterr().out

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 from analyzers.finding import Safety
@@ -34,6 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--add-ignores", action="store_true", help="silence what is found by comments in the code"
     )
     parser.add_argument("--reason", metavar="TEXT", help="with --add-ignores: why")
+    parser.add_argument(
+        "--force-exclude",
+        action="store_true",
+        help="leave out what the settings exclude even if it is named (for commit hooks)",
+    )
     parser.add_argument("--diff", metavar="REV", help="only what is new since REV in these paths")
     options.add(parser)
 
@@ -69,7 +75,7 @@ def _agree(arguments: argparse.Namespace) -> None:
         raise UsageError("--fix mends whole files; leave out --diff")
     if arguments.diff and arguments.add_ignores:
         raise UsageError("--add-ignores silences whole files; leave out --diff")
-    if re.search(r"[#\x00-\x1f\x7f]", arguments.reason or ""):
+    if "#" in (arguments.reason or "") or not (arguments.reason or "").isprintable():
         raise UsageError("--reason is one line of text without `#`, which starts another comment")
     if arguments.reason and not arguments.add_ignores:
         raise UsageError("--reason explains the comments of --add-ignores; give both")
@@ -153,11 +159,15 @@ def _silenced(
         if (marks := wanted(result, work.config, work.baseline))
     }
     places = list(asked)
-    jobs = [IgnoreJob(work.jobs[n], asked[n], arguments.reason or "") for n in places]
+    reason = (arguments.reason or "").strip()
+    jobs = [IgnoreJob(work.jobs[n], asked[n], reason) for n in places]
     texts: dict[int, bytes] = {}
-    total, left = 0, 0
-    for place, done in pool.run(ADD, jobs):
-        left += done.left
+    total = 0
+    for place, done in sorted(pool.run(ADD, jobs), key=itemgetter(0)):
+        if done.left:
+            count = plural(done.left, "finding")
+            name = jobs[place].job.path
+            print(f"hostside: {name}: {count} could not be silenced: {done.why}", file=sys.stderr)
         if done.text is not None:
             texts[places[place]] = done.text
             total += done.silenced
@@ -165,17 +175,30 @@ def _silenced(
     if total:
         where = f"{plural(total, 'finding')} in {plural(len(texts), 'file')}"
         print(f"hostside: silenced {where}", file=sys.stderr)
-    if left:
-        print(f"hostside: {plural(left, 'finding')} could not be silenced", file=sys.stderr)
     return after, _again(after, examined, sorted(texts))
 
 
 def _write(source: str, text: bytes) -> None:
     try:
-        with open(source, "wb") as file:
-            file.write(text)
+        with open(source, "r+b", buffering=0) as file:
+            before = file.readall()
+            try:
+                _put(file, text)
+            except OSError:  # no room for all of it: half a file is worse than an old one
+                _put(file, before)
+                raise
     except OSError as problem:
-        raise UsageError(f"{source} cannot be mended ({problem.strerror})") from problem
+        raise UsageError(
+            f"{source} cannot be written ({problem.strerror}) and stays as it is"
+        ) from problem
+
+
+def _put(file: io.FileIO, text: bytes) -> None:
+    file.seek(0)
+    rest = memoryview(text)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
+    file.truncate()
 
 
 def _snippet(arguments: argparse.Namespace) -> _Work:

@@ -131,10 +131,10 @@ def _unknown(review: Review) -> int:
     count = len(review.unjudged)
     if not count:
         return OK
-    files = "1 file was" if count == 1 else f"{count:,} files were"
+    files, them = ("1 file was", "it") if count == 1 else (f"{count:,} files were", "them")
     print(
         f"hostside: {files} not judged, so nothing is known of what is in there; mend or exclude "
-        "them, or pass --fail-on never",
+        f"{them}, or pass --fail-on never",
         file=sys.stderr,
     )
     return USAGE

@@ -74,7 +74,10 @@ def look(paths: Sequence[str], arguments: argparse.Namespace, hasty: bool = Fals
         folders = folders_above(file.inside for file in files if not file.outside)
         config = with_nested(configuration.load(read), read, folders)
     config = options.merge(config, arguments)
-    wanted = tuple(file for file in files if file.named or config.wants(file.inside))
+    named_counts = not ("force_exclude" in arguments and arguments.force_exclude)
+    wanted = tuple(
+        file for file in files if (file.named and named_counts) or config.wants(file.inside)
+    )
     return Paths(root, config, wanted, tuple(paths))
 
 

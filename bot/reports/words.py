@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analyzers.finding import Confidence, Severity
+from bot.diff import Placement
 from bot.examine import NOTEBOOK
 from bot.review import Conclusion, FileReport, Review
 
@@ -55,7 +56,9 @@ def closing(review: Review, hint: str = "") -> str:
     """The outcome in one line; `hint` says how to see the possible findings."""
     sure = [c for c in review.comments if c.finding.confidence is not Confidence.POSSIBLE]
     possible = len(review.comments) - len(sure) - len(review.confirmed)
-    more = f" {plural(possible, 'possible finding')} more{hint}." if possible else ""
+    hidden = any(c.placement is Placement.SUMMARY for c in review.comments)
+    asked = hint if hidden else ""
+    more = f" {plural(possible, 'possible finding')} more{asked}." if possible else ""
     more += f" {len(review.confirmed):,} confirmed by measurement." if review.confirmed else ""
     more += f" {len(review.refuted):,} refuted by measurement." if review.refuted else ""
     silenced = f" {len(review.silenced):,} silenced in the code." if review.silenced else ""
