@@ -33,6 +33,7 @@ class Asked:
     created: str = ""  # when GitHub says the comment was written
     head: str = ""  # the head that GitHub sent along, as it does for comments on lines
     reply_to: int = 0  # the comment that began the conversation on lines
+    listed: bool = False  # its author is a bot that the operator lists: GitHub gives Apps no role
 
 
 def answer(desk: Desk, asked: Asked) -> str:
@@ -61,7 +62,7 @@ def _react(desk: Desk, asked: Asked, content: str) -> None:
 
 
 def _may_write(desk: Desk, asked: Asked) -> bool:
-    return desk.client.permission(asked.ref, asked.author) in WRITERS
+    return asked.listed or desk.client.permission(asked.ref, asked.author) in WRITERS
 
 
 def _say(desk: Desk, asked: Asked, text: str) -> None:

@@ -12,7 +12,7 @@ from bot.bench_work import Order, Refused, Way
 from bot.benches import UNDER_WAY, Benches
 from bot.config import RepoConfig
 from bot.errors import UsageError
-from bot.github_errors import SupersededError, TryAgainError
+from bot.github_errors import GoneError, SupersededError, TryAgainError
 from bot.jobs import Desk, judged
 from bot.neutral import prose
 from bot.pulls import Pull
@@ -42,21 +42,25 @@ class Said:
 def answer(desk: Desk, pull: Pull, asker: Asker, command: BenchCommand) -> Said:
     """Do what the command asks for."""
     benches = Benches(desk.store)
-    match command:
-        case CancelBench():
-            return _cancel(benches, pull, asker)
-        case BenchStatus():
-            return Said(_status(desk, benches, pull), done=True)
-        case Measure():
-            pass
+    try:
+        match command:
+            case CancelBench():
+                return _cancel(benches, pull, asker)
+            case BenchStatus():
+                return Said(_status(desk, benches, pull), done=True)
+            case Measure():
+                return _measure(desk, benches, pull, asker, command)
+    except SupersededError as problem:  # looked at again, it will be refused with the reason
+        raise TryAgainError(str(problem)) from problem
+
+
+def _measure(desk: Desk, benches: Benches, pull: Pull, asker: Asker, ask: Measure) -> Said:
     if benches.by_key(asker.key) is not None:  # this job was begun before
         return Said()
     try:
-        made = benches.order(_order(desk, benches, pull, asker, command), asker.key, desk.quota)
+        made = benches.order(_order(desk, benches, pull, asker, ask), asker.key, desk.quota)
     except UsageError as problem:
         return Said(_capital(str(problem)), done=False)
-    except SupersededError as problem:  # looked at again, it will be refused with the reason
-        raise TryAgainError(str(problem)) from problem
     if isinstance(made, Refused):
         return Said(_capital(f"{made.why}."), done=False)
     return Said()
@@ -73,7 +77,7 @@ def _status(desk: Desk, benches: Benches, pull: Pull) -> str:
     ref = pull.ref
     latest = next(iter(benches.history(ref.full_name, ref.number, most=1)), None)
     parts = (
-        [bench_words.standing(benches, latest)]
+        [bench_words.brief(benches, latest, desk.pages)]
         if latest
         else ["No benchmark of this pull request was asked for yet."]
     )
@@ -104,7 +108,7 @@ def _order(desk: Desk, benches: Benches, pull: Pull, asker: Asker, ask: Measure)
         repo=ref.full_name,
         number=ref.number,
         installation=ref.installation,
-        base_sha=ref.base_sha,
+        base_sha=_base(desk, pull),
         head_sha=ref.head_sha,
         author=asker.author,
         comment=asker.comment,
@@ -119,6 +123,14 @@ def _order(desk: Desk, benches: Benches, pull: Pull, asker: Asker, ask: Measure)
         way=Way(config.bench_way),
         workflow=config.bench_workflow if config.bench_way == Way.WORKFLOW else "",
     )
+
+
+def _base(desk: Desk, pull: Pull) -> str:
+    """What the head is compared with: where it left its base, as `hostside bench run` does."""
+    try:
+        return desk.client.merge_base(pull.ref)
+    except GoneError:
+        raise UsageError("base and head have no commit in common.") from None
 
 
 def _check_label(config: RepoConfig, label: str) -> None:

@@ -117,6 +117,13 @@ class BenchRecords:
         with self.store.read() as connection:
             return connection.execute(before).scalar_one()
 
+    def behind(self, bench: BenchState, most: int = 20) -> tuple[int, ...]:
+        """Those that wait and were ordered after it, for the same way to a GPU; oldest first."""
+        after = and_(BenchRow.id > bench.id, BenchRow.stage == Stage.QUEUED)
+        wanted = select(BenchRow.id).where(after, BenchRow.way == bench.order.way)
+        with self.store.read() as connection:
+            return tuple(connection.execute(wanted.order_by(BenchRow.id).limit(most)).scalars())
+
     def usual_seconds(self, repo: str) -> float:
         """How long the latest benchmarks of a repository took on average; 0 when none did."""
         took = (

@@ -32,6 +32,9 @@ def bring_up_to_date(desk: Desk, ref: PullRef, bench: int, version: int = 0) -> 
         raise LostError
     desk.client.sticky(ref, body, NAME)
     _show_end(desk, ref, state)
+    if state.stage in ENDED:
+        for waiting in benches.behind(state):  # each has moved up by one
+            benches.say(waiting)
     _weigh_findings(desk, ref, benches, state)
     return f"{state.stage} was said"
 

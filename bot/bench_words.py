@@ -21,7 +21,7 @@ from bot.bench_work import (
 from bot.benches import Benches
 from bot.neutral import code, prose
 from bot.reports.bench import markdown
-from bot.reports.words import ended
+from bot.reports.words import ended, plural
 from gpu_runner.errors import FormatError
 from gpu_runner.models import BenchReport
 
@@ -53,6 +53,16 @@ def standing(benches: Benches, state: BenchState, pages: str = "") -> str:
         lines = "\n\n".join(_STAGES[state.stage](benches, state))
         shown = f"### GPU benchmark: {lines}"
     return f"{shown.rstrip()}\n\n<sub>{_what(state)}</sub>"
+
+
+def brief(benches: Benches, state: BenchState, pages: str = "") -> str:
+    """The same without the numbers, which stand in the comment about benchmarks."""
+    if state.stage is not Stage.DONE:
+        return standing(benches, state, pages)
+    address = page(state, pages)
+    link = f" and on [its page]({address})" if address else ""
+    said = f"The latest benchmark is done; its numbers are in the comment about benchmarks{link}."
+    return f"{said}\n\n<sub>{_what(state)}</sub>"
 
 
 def page(state: BenchState, pages: str) -> str:
@@ -123,11 +133,13 @@ def _preparing(_: Benches, state: BenchState) -> Iterator[str]:
 def _running(_: Benches, state: BenchState) -> Iterator[str]:
     now = state.progress
     yield f"running on {_machine(state)}"
-    said = f"{now.done} of at most {now.total} processes have run" if now.total else ""
+    said = [f"{now.done} of at most {now.total} processes have run"] if now.total else []
+    if now.total and now.done >= now.total:  # some were needed that nobody had counted on
+        said = [plural(now.done, "process", "es") + " have run"]
     if now.seconds_left > 0:
-        said += f"; {duration(now.seconds_left)} left"
+        said.append(f"{duration(now.seconds_left)} left")
     if said:
-        yield f"{said}."
+        yield f"{'; '.join(said)}."
     if now.doing:
         yield f"{ended(prose(now.doing[:300]))}"
 

@@ -271,6 +271,11 @@ class Benches(BenchRecords):
         with self.store.engine.begin() as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["name"], set_=row))
 
+    def say(self, bench: int) -> None:
+        """Have the comment brought up to date: what stands around it has changed."""
+        with self.store.engine.begin() as connection:
+            self._say(connection, bench)
+
     def _say(self, connection: Connection, bench: int) -> None:
         """Queue the job that brings the comment up to date."""
         row = connection.execute(

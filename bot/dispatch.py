@@ -171,6 +171,7 @@ def _asked(job: Job, ref: PullRef) -> answers.Asked:
         created=str(said.get("created", "")),
         head=str(said.get("head", "")),
         reply_to=int(said.get("reply_to", 0)),
+        listed=bool(said.get("listed", False)),
     )
 
 

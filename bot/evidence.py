@@ -27,7 +27,8 @@ from gpu_runner.errors import FormatError
 from gpu_runner.models import BenchReport, Comparison
 from gpu_runner.records import Site, Variant
 
-MOST_RUNS = 5  # benchmarks of one head that are looked at
+MOST_LOOKED_AT = 20  # benchmarks of a pull request, the latest
+MOST_RUNS = 5  # of them, benchmarks of one head
 MOST_EFFECTS = 3  # benchmarks that are named in a line
 WAITS = "GPU1"  # the rules about waits, by the beginning of their codes
 
@@ -47,7 +48,7 @@ def of_head(store: Store, ref: PullRef, pages: str = "") -> Evidence:
     sites: dict[tuple[str, int], Site] = {}
     done = [
         run
-        for run in benches.history(ref.full_name, ref.number)
+        for run in benches.history(ref.full_name, ref.number, most=MOST_LOOKED_AT)
         if run.stage is Stage.DONE and run.order.head_sha == ref.head_sha
     ]
     for run in reversed(done[:MOST_RUNS]):

@@ -120,6 +120,10 @@ class Client:
         """Write into the conversation, once for each `key`; the comment's id."""
         return self._posts.reply(ref, body, key)
 
+    def merge_base(self, ref: PullRef) -> str:
+        """The commit at which the head left its base branch."""
+        return self._compared(ref).merge_base_commit.sha
+
     def sticky(self, ref: PullRef, body: str, name: str) -> int:
         """Bring our one comment of this name to this text, making it when there is none; its id."""
         return self._posts.summary(ref, body, name)

@@ -108,6 +108,7 @@ def _comment(event: Event) -> Work:
         "created": comment.created_at,
         "head": payload.pull_request.head.sha if payload.pull_request else "",
         "reply_to": comment.in_reply_to_id or 0,
+        "listed": comment.user.id in event.allowed_bots,
     }
     key = f"command:{event.repo}:{'line' if on_line else 'talk'}:{comment.id}"
     return _command(event, key, pull.number, arguments)

@@ -205,6 +205,10 @@ class PullClient(Protocol):
         """Write into the conversation, once for each `key`; the comment's id."""
         ...
 
+    def merge_base(self, ref: PullRef) -> str:
+        """The commit at which the head left its base branch."""
+        ...
+
     def sticky(self, ref: PullRef, body: str, name: str) -> int:
         """Bring our one comment of this name to this text, making it when there is none; its id."""
         ...

@@ -33,6 +33,7 @@ class BenchScene:
     store: Store
     quota: Quota = field(default_factory=Quota)
     pages: str = ""
+    bots: tuple[int, ...] = ()  # that the operator lists
     held_back: list[Callable[[], None]] = field(default_factory=list)
     on_time: bool = True  # False: webhooks are held back until `catch_up`
 
@@ -50,7 +51,7 @@ class BenchScene:
     def receive(self, delivery: Delivered) -> int:
         """What the webhook's route does with a delivery."""
         payload = parse(delivery.event, delivery.body)
-        todo = work(Event(delivery.guid, delivery.event, payload))
+        todo = work(Event(delivery.guid, delivery.event, payload, self.bots))
         made = Delivery(delivery.guid, delivery.event, payload.action, todo)
         if self.on_time:
             self.store.accept([made])

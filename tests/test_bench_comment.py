@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from test_bench_report import made
 
 from bot import upkeep
 from bot.bench_work import Progress, Quota, Stage
@@ -105,6 +106,14 @@ def test_a_bot_asks_for_nothing(bench: BenchScene) -> None:
     bench.github.repo.roles[robot.login] = "admin"
     asked = bench.say("/gpu-bench", robot.login)
     assert (bench.orders, reactions(asked)) == (0, [])
+
+
+def test_a_bot_that_the_operator_lists_may_ask(bench: BenchScene) -> None:
+    robot = bench.github.world.user("helper[bot]", "Bot")
+    bench.bots = (robot.id,)
+    bench.say(QUICK, robot.login)
+    bench.bots = ()
+    assert bench.latest.order.author == "helper[bot]"
 
 
 def test_an_unknown_option_is_answered_with_the_usage(bench: BenchScene) -> None:
@@ -333,6 +342,28 @@ def test_the_position_and_an_estimate_are_told(bench: BenchScene) -> None:
         bench.benches.cancel(each.id, "the test is over")
 
 
+def test_those_behind_move_up_when_one_ends(bench: BenchScene) -> None:
+    bench.say(QUICK)
+    first, first_pull = bench.latest, bench.github.pull
+    bench.fresh()
+    bench.say(QUICK)
+    assert "queued, position 2" in bench.sticky
+    bench.benches.cancel(first.id, "over")
+    bench.settle()
+    assert "queued, position 1" in bench.sticky
+    assert bench.github.pull is not first_pull
+
+
+def test_the_status_of_a_result_points_to_it(bench: BenchScene) -> None:
+    bench.say(QUICK)
+    leased = bench.claim()
+    assert bench.benches.deliver(leased.bench.id, leased.lease, made().to_json())
+    bench.settle()
+    bench.say("/gpu-bench status")
+    assert "The latest benchmark is done" in bench.replies[0]
+    assert "latency" not in bench.replies[0]
+
+
 # --- the third variant
 
 
@@ -396,6 +427,14 @@ def test_a_suggestion_that_is_not_there_is_said(bench: BenchScene) -> None:
     assert "no one-click suggestion" in bench.replies[0]
     bench.say("/gpu-bench")
     assert bench.latest.order.suggestion == ""
+
+
+def test_what_the_head_is_compared_with_is_where_it_left_its_base(bench: BenchScene) -> None:
+    pull, repo = bench.github.pull, bench.github.repo
+    left = pull.base_sha
+    pull.base_sha = repo.git.commit(repo.ref("main"), {"other.py": "x = 1\n"}, parent=left)
+    bench.say(QUICK)
+    assert bench.latest.order.base_sha == left != pull.base_sha
 
 
 # --- the button

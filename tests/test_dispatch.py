@@ -82,6 +82,9 @@ class Talk:
         self.replies[key] = body
         return 1
 
+    def merge_base(self, ref: PullRef) -> str:
+        return ref.base_sha
+
     def sticky(self, ref: PullRef, body: str, name: str) -> int:
         self.stickies[name] = body
         return 1
