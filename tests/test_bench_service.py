@@ -235,6 +235,36 @@ def test_the_source_is_fetched_with_a_token_that_can_only_read(tmp_path: Path) -
         assert {"contents": "read", "metadata": "read", "pull_requests": "read"} in reading
 
 
+def test_on_redis_a_busy_machine_leaves_the_bell_to_an_idle_one_and_stops_when_told(
+    tmp_path: Path,
+) -> None:
+    with (
+        redis(tmp_path) as url,
+        running(tmp_path / "github", checked=False) as github,
+        serving(github.world, tmp_path, **LENDING, BROKER_URL=url) as service,
+    ):
+        slow, quick = (open_benched(github.world, SLOW), open_benched(github.world, name="acme/b"))
+        options = ("--backend", "cpu", "--every", "3600")
+        with measuring(service, tmp_path, *options, "--name", "box-1", BROKER_URL=url) as busy:
+            first = put_in(service, order_of(github.world, slow, rounds=40))
+            wait_until(lambda: _runs(service, first, "box-1"), "it runs", 120)
+            options = ("--backend", "model", "--every", "3600")
+            with measuring(service, tmp_path, *options, "--name", "box-2", BROKER_URL=url) as idle:
+                wait_until(lambda: idle.said("asked, and nothing waits"), "it asked once", 60)
+                asked = order_of(github.world, quick, targets=("model_copies",))
+                second = until(service, put_in(service, asked, "k2"), Stage.DONE, Stage.FAILED)
+                assert (second.stage, second.runner) == (Stage.DONE, "box-2"), idle.lines
+                assert _runs(service, first, "box-1")
+                idle.terminate()
+                assert idle.wait() == 0
+            boxes = busy.boxes()
+            busy.terminate()
+            assert busy.wait() == 0
+            assert boxes
+            assert not _alive(boxes)
+        assert until(service, first, Stage.QUEUED).attempts == 1
+
+
 def _runs(service: Service, bench: BenchState, name: str) -> bool:
     now = state(service, bench)
     return now.stage is Stage.RUNNING and now.runner == name and now.progress.total > 0
