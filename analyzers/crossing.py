@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from analyzers.dryrun.streams import DEFAULT
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
-from analyzers.fixes import insert_before
+from analyzers.fixes import insert_before, replace_expression
 from analyzers.judging import shown
 from analyzers.timeline import CrossStream, Timeline
 
@@ -82,6 +83,41 @@ def current_waits_first(timeline: Timeline, cross: CrossStream) -> Fix | None:
     if _within(cross.context, statement) or not (inside or stream.startswith("self.")):
         return None
     return _inserted(timeline, statement, f"{module}.current_stream().wait_stream({stream})")
+
+
+def default_stream_waits(timeline: Timeline, *, joins: bool) -> Iterator[Finding]:
+    """Waits that name the default stream, in a function that any stream may call.
+
+    With `joins` those of the default stream for another one, else those of another one for it.
+    """
+    named = {call.span for call in timeline.calls("default_stream")}
+    for call in timeline.calls("wait_stream") if named else ():
+        place, argument = call.place, call.arguments[0].span if call.arguments else None
+        default = call.receiver_span if joins else argument
+        if default not in named or default is None or place.function is None or place.stream:
+            continue
+        if place.function.roles & {"test"} or "capture" in place.contexts:
+            continue
+        yield Finding(
+            call.span,
+            f"{shown(timeline.text(call.span))} names the default stream, whatever stream the "
+            "caller is on. Where another one is current (a capture, a hook of autograd, a caller "
+            "with a stream of its own), nothing is ordered. Name the current stream.",
+            Confidence.LIKELY,
+            Severity.WARNING,
+            fix=_current_instead(timeline, default),
+        )
+
+
+def _current_instead(timeline: Timeline, default: Span) -> Fix | None:
+    text = timeline.text(default)
+    edit = replace_expression(timeline.source, default, text.replace("default_", "current_", 1))
+    if edit is None or "default_stream" not in text:
+        return None
+    return Fix("Name the current stream", (edit,), Safety.UNSAFE, _MEANT)
+
+
+_MEANT = "Right unless the work that is meant is always enqueued on the default stream."
 
 
 def _inserted(timeline: Timeline, statement: Span, line: str) -> Fix | None:

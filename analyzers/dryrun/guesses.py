@@ -12,6 +12,7 @@ from analyzers.dryrun.parameters import from_name, tensor
 from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
+from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
@@ -26,8 +27,9 @@ def unknown_call(
     helper_called(run, name)
     _guess_work(run, receiver, name, given)
     if run.state.to_host:
+        read = _may_read(run, name)
         for argument in given:
-            handed_out(run, argument.value, node)
+            handed_out(run, argument.value, node, read=read)
     guessed = _guess(run, node, receiver, name, given)
     if guessed is not None:
         return guessed
@@ -48,6 +50,15 @@ def unknown_call(
     if receiver is None and name[:1].isupper() and not name.isupper():
         return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
     return _passed_through(run, receiver, given)
+
+
+def _may_read(run: Run, name: str) -> bool:
+    """A call that works with what it is given, in a function that never waits for anything."""
+    info, names = run.frame.info, run.facts.names
+    if info is None or not name or name[:1].isupper() or name in names.get("holders", ()):
+        return False
+    marks = (*names.get("sync_words", ()), *names.get("later_words", ()))
+    return not any(_names_a_wait(call, marks) for call in (name, *info.calls))
 
 
 def _passed_through(run: Run, receiver: Value | None, given: tuple[Argument, ...]) -> Value:
@@ -103,6 +114,11 @@ def _guess(
         return _fetched(run, node, name)
     if not run.tensor_class:
         return None
+    if name in names.get("stream_methods", ()):
+        stream = Value(Kind.STREAM, run.class_of(Kind.STREAM), ref=ANY)
+        fact = run.facts.method(stream.type, name)
+        if fact is not None:
+            return known_call(run, node, fact, f"{stream.type}.{name}", stream, given, name)
     sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
     if sure is None and name in names.get("array_methods", ()):
         sure = Confidence.POSSIBLE

@@ -191,16 +191,22 @@ def host_reads(run: Run, value: Value, node: ast.AST) -> None:
             _report(run, event, unfinished.copy.place.order)
 
 
-def handed_out(run: Run, value: Value, node: ast.AST) -> None:
+def handed_out(run: Run, value: Value, node: ast.AST, *, read: bool = False) -> None:
     """A value leaves the code that is followed: whoever gets a host array reads it.
 
     A tensor may be handed on with an event to wait for. A view of it in the class of plain host
-    arrays has no such protocol.
+    arrays has no such protocol. With `read` the call may read what it gets, and nothing in sight
+    tells when the copy ends.
     """
     plain = run.facts.names.get("host_array_class", ("",))[0]
     for part in parts(value):
         unfinished = run.state.to_host.get(part.ident) if part.ident else None
-        if unfinished is not None and part.type == plain != unfinished.copy.result.type:
+        if unfinished is None:
+            continue
+        if part.type == plain != unfinished.copy.result.type:
+            host_reads(run, part, node)
+        elif read and unfinished.copy.destination is None and not run.state.recorded:
+            run.state.to_host[part.ident] = replace(unfinished, sure=Confidence.POSSIBLE)
             host_reads(run, part, node)
 
 

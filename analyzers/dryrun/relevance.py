@@ -8,6 +8,7 @@ in is looked at again when it is walked.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from functools import cache
 
@@ -78,11 +79,21 @@ def _attributes(classes: Iterable[ClassInfo]) -> set[str]:
 def _own(
     info: FunctionInfo, names: set[str], words: frozenset[str], members: frozenset[str] | set[str]
 ) -> bool:
-    if info.imports or info.decorators or info.backward:
+    if info.imports or info.decorators or info.backward or info.ordering:
         return True
     if not names.isdisjoint(info.names) or not members.isdisjoint(info.members):
         return True
-    return any(parameter.arg.lower() in words for parameter in info.parameters)
+    return any(
+        parameter.arg.lower() in words or _promises(parameter.annotation, names)
+        for parameter in info.parameters
+    )
+
+
+def _promises(annotation: ast.expr | None, names: set[str]) -> bool:
+    """Whether an annotation names a GPU library or something made from one."""
+    if annotation is None or isinstance(annotation, ast.Constant):
+        return False
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(annotation))
 
 
 def worth_a_walk(info: FunctionInfo) -> bool:

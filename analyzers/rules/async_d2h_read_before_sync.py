@@ -28,7 +28,7 @@ function queued on the same stream.
 
 from collections.abc import Iterator
 
-from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
+from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
 from analyzers.fixes import remove_keyword
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
@@ -73,6 +73,25 @@ BAD = [
             return torch.vstack(parts)
         """,
     ),
+    # Code that is not seen gets it, and nothing tells that code when the copy ends.
+    Bad(
+        """
+        import torch
+
+        class Planner:
+            def plan(self, pages: torch.Tensor):
+                host = pages.to("cpu", non_blocking=True)  # <-
+                self.native.plan(host, pages.shape[0])
+        """,
+        fixed="""
+        import torch
+
+        class Planner:
+            def plan(self, pages: torch.Tensor):
+                host = pages.to("cpu")
+                self.native.plan(host, pages.shape[0])
+        """,
+    ),
     Bad(
         """
         import numpy as np
@@ -88,6 +107,20 @@ BAD = [
     ),
 ]
 GOOD = [
+    # Kept for later, with an event that tells when it is there.
+    """
+    import torch
+
+    class Sender:
+        def push(self, pages: torch.Tensor, jobs):
+            host = pages.to("cpu", non_blocking=True)
+            done = torch.cuda.Event()
+            done.record()
+            self.native.enqueue(host, done)
+
+        def keep(self, pages: torch.Tensor, jobs):
+            jobs.put(pages.to("cpu", non_blocking=True))
+    """,
     # The stream is waited for before the read.
     """
     import torch
@@ -120,23 +153,43 @@ GOOD = [
 
 @rule("GPU901", severity=Severity.ERROR, bad=BAD, good=GOOD)
 def async_d2h_read_before_sync(timeline: Timeline) -> Iterator[Finding]:
+    told: set[Span] = set()  # copies of which it was said that somebody may read too early
     for read in timeline.of(HostRead):
         copy = read.copy
         sure = read.sure
         line = copy.call.span.line
-        verb = "may see" if sure is Confidence.POSSIBLE else "sees"
         keyword = _keyword(copy)
+        if sure is Confidence.POSSIBLE:
+            if copy.call.span not in told:
+                told.add(copy.call.span)
+                yield _perhaps(timeline, read, keyword)
+            continue
         remedy = f"Drop `{keyword}`, or wait" if keyword else "Wait"
         yield Finding(
             read.place.span,
             f"{shown(timeline.text(read.place.span))} reads host memory that the copy in line "
-            f"{line} is still filling. The host {verb} old bytes, without an error. "
+            f"{line} is still filling. The host sees old bytes, without an error. "
             f"{remedy} for the stream before the first read.",
             sure,
             Severity.ERROR,
             related=(Related(copy.call.span, "this copy returns before the bytes are there"),),
             fix=_fix(timeline, copy, keyword),
         )
+
+
+def _perhaps(timeline: Timeline, read: HostRead, keyword: str) -> Finding:
+    """Whether the reader waits is not in sight: the copy is what can be told about."""
+    remedy = f"Drop `{keyword}`, or wait" if keyword else "Wait"
+    return Finding(
+        read.copy.call.span,
+        f"{shown(timeline.text(read.copy.call.span))} returns before the bytes are there, and "
+        f"line {read.place.span.line} may read them at once. It may see old bytes, without an "
+        f"error. {remedy} for the stream before the first read.",
+        read.sure,
+        Severity.ERROR,
+        related=(Related(read.place.span, "the data is used here"),),
+        fix=_fix(timeline, read.copy, keyword),
+    )
 
 
 def _keyword(copy: Copy) -> str:

@@ -31,7 +31,7 @@ from analyzers.fixes import insert_before
 from analyzers.judging import shown
 from analyzers.places import Guard, LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Elapsed, Timeline
+from analyzers.timeline import Called, Elapsed, Timeline
 
 BAD = [
     Bad(
@@ -103,6 +103,18 @@ BAD = [
     ),
 ]
 GOOD = [
+    # A helper whose name says that it fetches.
+    """
+    import time
+    import torch
+    from project.arrays import to_cpu_numpy
+
+    def latency(model, images):
+        model = model.cuda()
+        started = time.perf_counter()
+        to_cpu_numpy(model(images.cuda()))
+        return time.perf_counter() - started
+    """,
     """
     import time
     import torch
@@ -177,7 +189,9 @@ def gpu_timing_without_sync(timeline: Timeline) -> Iterator[Finding]:
         sure, named = _confidence(elapsed), timeline.text(elapsed.place.statement)[:400]
         if sure is None or _HOST_ONLY.search(named):
             continue
-        if _ELSE.search(named) or "torch_xla" in timeline.imports:
+        if _ELSE.search(named) or _over_many_steps(timeline, elapsed):
+            sure = Confidence.POSSIBLE
+        if "torch_xla" in timeline.imports:
             sure = Confidence.POSSIBLE
         work = elapsed.work
         what = shown(timeline.text(work.span)) if work is not None else "device work"
@@ -212,6 +226,17 @@ def _confidence(elapsed: Elapsed) -> Confidence | None:
     if elapsed.work is not None and elapsed.work.fact.moves and not kinds:
         return Confidence.POSSIBLE  # perhaps it is the loading that is timed
     return elapsed.sure.weaker(Confidence.LIKELY)
+
+
+def _over_many_steps(timeline: Timeline, elapsed: Elapsed) -> bool:
+    """Whether a whole pass over data lies between the readings: only its tail is missing."""
+    stop = elapsed.stop_place
+    return any(
+        loop.kind is LoopKind.DATA and elapsed.start.line < loop.span.line < stop.span.line
+        for event in timeline.of(Called)
+        if event.place.function == stop.function
+        for loop in event.place.loops
+    )
 
 
 # What a name says that times something else than the device, or so much that a step is nothing.

@@ -122,7 +122,7 @@ def numpy_tensor_cuda_chain(timeline: Timeline) -> Iterator[Finding]:
             copy.place.span,
             f"{shown(timeline.text(made.span))} copies the array in host memory first, and that "
             "copy is read only once. `torch.as_tensor(…, device=…)` sends the array itself.",
-            Confidence.LIKELY.weaker(often).weaker(copy.result.sure),
+            _confidence(made).weaker(often).weaker(copy.result.sure),
             Severity.INFO,
             fix=_fix(timeline, copy, made),
         )
@@ -135,7 +135,13 @@ def _copies_an_array(made: Call) -> bool:
     data = made.arguments[0].value
     foreign = data.type not in ("", fact.gives)
     known = data.kind is Kind.TENSOR and data.device is Device.HOST and not data.scalar
-    return known and foreign and data.made_by is not None
+    return known and foreign
+
+
+def _confidence(made: Call) -> Confidence:
+    """Who makes an array that is handed in, and of what, is another file's secret."""
+    in_sight = made.arguments[0].value.made_by is not None
+    return Confidence.LIKELY if in_sight else Confidence.POSSIBLE
 
 
 def _fix(timeline: Timeline, copy: Copy, made: Call) -> Fix | None:

@@ -58,6 +58,33 @@ BAD = [
             return y
         """,
     ),
+    # The caller may be on another stream than the default one.
+    Bad(
+        """
+        import torch
+
+        class Reducer:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+
+            def reduce(self, bucket):
+                self.side.wait_stream(torch.cuda.default_stream())  # <-
+                with torch.cuda.stream(self.side):
+                    torch.distributed.all_reduce(bucket)
+        """,
+        fixed="""
+        import torch
+
+        class Reducer:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+
+            def reduce(self, bucket):
+                self.side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(self.side):
+                    torch.distributed.all_reduce(bucket)
+        """,
+    ),
     # The side stream refills a buffer that the model may still be reading.
     Bad(
         """
@@ -159,3 +186,4 @@ def side_stream_input_not_waited(timeline: Timeline) -> Iterator[Finding]:
             continue
         fix = crossing.side_waits_first(timeline, cross)
         yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)
+    yield from crossing.default_stream_waits(timeline, joins=False)

@@ -54,6 +54,21 @@ BAD = [
             return model(ready)
         """,
     ),
+    # The default stream waits, but the caller may be on another one.
+    Bad(
+        """
+        import torch
+
+        def finish(side):
+            torch.cuda.default_stream().wait_stream(side)  # <-
+        """,
+        fixed="""
+        import torch
+
+        def finish(side):
+            torch.cuda.current_stream().wait_stream(side)
+        """,
+    ),
     # A read by the host waits for the current stream only.
     Bad(
         """
@@ -150,3 +165,4 @@ def side_stream_result_used_without_join(timeline: Timeline) -> Iterator[Finding
             continue
         fix = crossing.current_waits_first(timeline, cross)
         yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)
+    yield from crossing.default_stream_waits(timeline, joins=True)
