@@ -20,7 +20,11 @@ from bot.bench_result import (
     MOST_FILE_BYTES,
     MOST_FILES,
     ResultError,
+    checked,
 )
+from bot.github_actions import TooLargeError, Workflows
+from bot.github_errors import GoneError
+from gpu_runner.models import BenchReport, BenchRequest
 
 NAME = "hostside-bench"  # of the artifact
 REPORT = "report.json"
@@ -38,6 +42,32 @@ class Left:
     report: bytes = b""
     problem: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+def left_by(workflows: Workflows, repo: str, run: int) -> Left | None:
+    """A run's answer, None when it left none; a ResultError says what is wrong with it."""
+    artifact = workflows.artifact(repo, run, NAME)
+    if artifact is None:
+        return None
+    most = LARGEST_ZIP
+    try:
+        if artifact.expired:
+            raise GoneError("it has expired")
+        if artifact.size_in_bytes > most:
+            raise TooLargeError(f"it has more than {most >> 20} MiB")
+        return unpacked(workflows.download(repo, artifact, most))
+    except TooLargeError as problem:
+        raise ResultError(f"{problem}; name fewer benchmarks") from None
+    except GoneError:
+        raise ResultError("it has expired or was deleted; ask again") from None
+
+
+def report_of(asked: BenchRequest, left: Left) -> BenchReport:
+    """The report that a run left, checked; a ResultError says why it is not taken."""
+    try:
+        return checked(asked, left.report)
+    except (ArithmeticError, ValueError, LookupError):
+        raise ResultError("its samples are no measurements") from None
 
 
 def unpacked(content: bytes) -> Left:

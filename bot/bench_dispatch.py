@@ -10,13 +10,13 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
-from bot import bench_artifact
-from bot.bench_artifact import Left
+from bot import bench_run_words as words
+from bot.bench_artifact import NAME, Left, left_by, report_of
 from bot.bench_inputs import inputs_of
 from bot.bench_outside import NOTHING, SENDING, SENT, OutsideBenches
-from bot.bench_result import ResultError, checked, request_of
+from bot.bench_result import ResultError, request_of
 from bot.bench_work import MOST_QUEUED_SECONDS, RUN_TITLE, BenchState, Progress, Stage
-from bot.github_actions import TooLargeError, WorkflowRun, Workflows
+from bot.github_actions import WorkflowRun, Workflows
 from bot.github_errors import (
     DeniedError,
     GitHubError,
@@ -24,55 +24,14 @@ from bot.github_errors import (
     TryAgainError,
     UnsureError,
 )
-from gpu_runner.models import BenchReport, BenchRequest
 
 log = logging.getLogger(__name__)
 FIND_SECONDS = 300.0  # until a run that was started must be seen in GitHub's lists
 SURE_SECONDS = 120.0  # until a run that may have been started, and is not seen, was not
 MOST_RUNNING_SECONDS = 6 * 3600.0
+MOST_SECONDS = 24 * 3600.0  # from the order to the end, should GitHub not answer
 _EARLIER = 120.0  # GitHub's clock may be behind ours
 _DOING = "measuring; GitHub Actions does not tell how far it is"
-
-NO_WORKFLOW = (
-    "there is no `.github/workflows/{workflow}` on the branch `{branch}`; commit "
-    "Hostside's `deploy/workflows/gpu-bench.yml` there under that name and ask again"
-)
-DISABLED = (
-    "the workflow `{workflow}` is disabled; enable it under Actions, or with "
-    "`gh workflow enable {workflow}`, and ask again"
-)
-NO_TRIGGER = (
-    "the workflow `{workflow}` on the branch `{branch}` is not Hostside's, or another version of "
-    "it ({said}); commit `deploy/workflows/gpu-bench.yml` of this version and ask again"
-)
-NO_PERMISSION = (
-    "Hostside may not start workflows here; give its App the permission `actions: write` "
-    "(in its settings: Actions, read and write), accept it in the installation, and ask again"
-)
-NO_RUN = (
-    "GitHub took the order and shows no run of `{workflow}` by its name; commit "
-    "`deploy/workflows/gpu-bench.yml` of this version unchanged under that name, and ask again"
-)
-NO_RUNNER = (
-    "no self-hosted runner with the labels {labels} took it within an hour; start one, or ask for "
-    "another with `gpu=LABEL`"
-)
-RUN_GONE = "its workflow run was deleted before its result could be read; ask again"
-TOO_LONG = "its workflow run did not end within 6 hours and was stopped; name fewer benchmarks"
-NO_ARTIFACT = "its workflow run left no result (artifact `{name}`); its log says more; ask again"
-UNREADABLE = "the result of its workflow run cannot be taken: {why}"
-ENDED = {
-    "cancelled": "its workflow run was cancelled on GitHub, or another one took its place; "
-    "ask again when the machine is free",
-    "timed_out": "its workflow run ran out of time; name fewer benchmarks, or raise "
-    "`timeout-minutes` in the workflow",
-    "startup_failure": "GitHub could not start its workflow run; the run's page says why",
-    "action_required": "its workflow run waits for an approval on GitHub; approve it and ask again",
-    "skipped": "its workflow run did nothing; commit `deploy/workflows/gpu-bench.yml` of this "
-    "version and ask again",
-}
-INTERNAL = "an internal error; the service's log has the place; ask again"
-FAILED = "its workflow run failed on the machine; the run's log has the reason; ask again"
 
 
 @dataclass(frozen=True)
@@ -91,16 +50,18 @@ def look(benches: OutsideBenches, workflows: Workflows, token: str) -> Seen:
     try:
         return _Look(benches, workflows, bench).step()
     except TryAgainError as problem:
-        return Seen(f"{problem}; looked at again later")
+        if time.time() - bench.created < MOST_SECONDS:
+            return Seen(f"{problem}; looked at again later")
+        return _failed(benches, bench, words.AWAY.format(problem=problem))
     except ResultError as problem:
         return _failed(benches, bench, str(problem))
-    except DeniedError:
-        return _failed(benches, bench, NO_PERMISSION)
+    except DeniedError as problem:
+        return _failed(benches, bench, words.denied(problem))
     except GitHubError as problem:
         return _failed(benches, bench, f"its workflow run cannot be followed: {problem}")
     except Exception:  # nobody else is there to hear of it
         log.exception("a look at a workflow run failed")
-        return _failed(benches, bench, INTERNAL)
+        return _failed(benches, bench, words.INTERNAL)
 
 
 def _failed(benches: OutsideBenches, bench: BenchState, why: str) -> Seen:
@@ -153,19 +114,11 @@ class _Look:
             raise
         except GitHubError as problem:
             self.benches.note(bench, NOTHING)
-            return _failed(self.benches, bench, self._refused(problem, branch))
+            return _failed(
+                self.benches, bench, words.refused(problem, bench.order.workflow, branch)
+            )
         self.benches.note(bench, number or SENT)
         return Seen(f"run {number} was started" if number else "a run was started")
-
-    def _refused(self, problem: GitHubError, branch: str) -> str:
-        workflow, said = self.bench.order.workflow, str(problem)
-        if isinstance(problem, DeniedError):
-            return NO_PERMISSION
-        if isinstance(problem, GoneError):
-            return NO_WORKFLOW.format(workflow=workflow, branch=branch)
-        if "disabled" in said:
-            return DISABLED.format(workflow=workflow)
-        return NO_TRIGGER.format(workflow=workflow, branch=branch, said=said[:300])
 
     def _find(self) -> Seen:
         run = self._found()
@@ -177,7 +130,7 @@ class _Look:
             return Seen("no run was started; it is asked for again")
         if self.waited > FIND_SECONDS:
             self.benches.note(self.bench, NOTHING)
-            why = NO_RUN.format(workflow=self.bench.order.workflow)
+            why = words.NO_RUN.format(workflow=self.bench.order.workflow)
             self.benches.fail(self.bench.id, why)
             return Seen(why, settled=True)
         return Seen("its run is not to be seen yet")
@@ -194,14 +147,14 @@ class _Look:
         try:
             run = self.workflows.run(self.repo, self.bench.external)
         except GoneError:
-            return self._end(RUN_GONE)
+            return self._end(words.RUN_GONE)
         if run.status == "completed":
             return self._finish(run)
         if run.status == "in_progress":
             return self._goes_on(run)
         if self.bench.stage is Stage.QUEUED and self.waited > MOST_QUEUED_SECONDS:
-            labels = ", ".join(f"`{name}`" for name in labels_of(self.bench.order.gpu))
-            return _failed(self.benches, self.bench, NO_RUNNER.format(labels=labels))
+            labels = ", ".join(f"`{name}`" for name in words.labels_of(self.bench.order.gpu))
+            return _failed(self.benches, self.bench, words.NO_RUNNER.format(labels=labels))
         return Seen(f"its run is {run.status}")
 
     def _goes_on(self, run: WorkflowRun) -> Seen:
@@ -209,7 +162,7 @@ class _Look:
             self.benches.taken_by(self.bench, run.html_url)
             return Seen("a machine has taken it")
         if self.waited > MOST_RUNNING_SECONDS:
-            return _failed(self.benches, self.bench, TOO_LONG)
+            return _failed(self.benches, self.bench, words.TOO_LONG)
         held = self.benches.taken_by(self.bench, run.html_url)
         if held is not None and self.bench.stage is Stage.PREPARING:
             self.benches.beat(self.bench.id, held.lease, Progress(doing=_DOING), held.seconds)
@@ -225,14 +178,14 @@ class _Look:
 
     def _finish(self, run: WorkflowRun) -> Seen:
         if run.conclusion not in ("success", "failure"):
-            return self._end(ENDED.get(run.conclusion or "", FAILED))
+            return self._end(words.ENDED.get(run.conclusion or "", words.FAILED))
         try:
             left = left_by(self.workflows, self.repo, run.id)
         except ResultError as problem:
-            return self._end(UNREADABLE.format(why=problem))
+            return self._end(words.UNREADABLE.format(why=problem))
         if left is None:
-            gone = FAILED if run.conclusion == "failure" else NO_ARTIFACT
-            return self._end(gone.format(name=bench_artifact.NAME))
+            gone = words.FAILED if run.conclusion == "failure" else words.NO_ARTIFACT
+            return self._end(gone.format(name=NAME))
         if left.problem:
             return self._end(left.problem)
         return self._deliver(run, left)
@@ -241,7 +194,7 @@ class _Look:
         try:
             report = report_of(request_of(self.bench), left).to_json()
         except ResultError as problem:
-            return self._end(UNREADABLE.format(why=problem))
+            return self._end(words.UNREADABLE.format(why=problem))
         held = self.benches.taken_by(self.bench, run.html_url)
         if held is None:
             return Seen("it was cancelled meanwhile")
@@ -266,34 +219,3 @@ class _Look:
             self.workflows.cancel(self.repo, self.bench.external)
         self.benches.note(self.bench, NOTHING)
         return Seen("its run was stopped", settled=True)
-
-
-def left_by(workflows: Workflows, repo: str, run: int) -> Left | None:
-    """A run's answer, None when it left none; a ResultError says what is wrong with it."""
-    artifact = workflows.artifact(repo, run, bench_artifact.NAME)
-    if artifact is None:
-        return None
-    most = bench_artifact.LARGEST_ZIP
-    try:
-        if artifact.expired:
-            raise GoneError("it has expired")
-        if artifact.size_in_bytes > most:
-            raise TooLargeError(f"it has more than {most >> 20} MiB")
-        return bench_artifact.unpacked(workflows.download(repo, artifact, most))
-    except TooLargeError as problem:
-        raise ResultError(f"{problem}; name fewer benchmarks") from None
-    except GoneError:
-        raise ResultError("it has expired or was deleted; ask again") from None
-
-
-def report_of(asked: BenchRequest, left: Left) -> BenchReport:
-    """The report that a run left, checked; a ResultError says why it is not taken."""
-    try:
-        return checked(asked, left.report)
-    except (ArithmeticError, ValueError, LookupError):
-        raise ResultError("its samples are no measurements") from None
-
-
-def labels_of(gpu: str) -> tuple[str, ...]:
-    """The labels that the shipped workflow asks of a runner."""
-    return ("self-hosted", "gpu", gpu) if gpu else ("self-hosted", "gpu")

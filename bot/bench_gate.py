@@ -170,7 +170,9 @@ def _ordered(
     labels = ", ".join(f"`{label}`" for label in ("self-hosted", "gpu", order.gpu) if label)
     text += f" Should it stay queued, no runner with the labels {labels} is online."
     desk.client.sticky(ref, text, bench_say.NAME)
-    return "the benchmark is queued", {"go": "true", "order": order.text, **inputs}
+    # The patch is among the inputs, packed: as it is it could be longer than a variable may be.
+    bare = replace(order, patch="").text
+    return "the benchmark is queued", {"go": "true", "order": bare, **inputs}
 
 
 def failed(benches: Benches, state: BenchState, why: str) -> str:

@@ -68,7 +68,7 @@ def order_of(inputs: Mapping[str, str], repo: str) -> Order:
         targets=_words(said["targets"]),
         rounds=int(said["rounds"] or 0),
         gpu=said["gpu"],
-        patch=_unpacked(said["patch"]),
+        patch=unpacked_patch(said["patch"]),
         paths=_list(said["paths"]),
     )
     request_of_order(order, said["bench"])
@@ -87,7 +87,8 @@ def _packed(patch: str) -> str:
     return base64.b64encode(zlib.compress(patch.encode(), 9)).decode() if patch else ""
 
 
-def _unpacked(text: str) -> str:
+def unpacked_patch(text: str) -> str:
+    """The patch that an input holds."""
     if not text:
         return ""
     try:

@@ -6,13 +6,14 @@ The measuring job ran a stranger's code, so its artifact is read as `bot.bench_a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bot import bench_words
-from bot.bench_artifact import NAME
-from bot.bench_dispatch import FAILED, NO_ARTIFACT, UNREADABLE, left_by, report_of
+from bot.bench_artifact import NAME, left_by, report_of
 from bot.bench_gate import Step, failed, passing_store, show
-from bot.bench_inputs import TOKEN, request_of_order
+from bot.bench_inputs import TOKEN, request_of_order, unpacked_patch
 from bot.bench_result import ResultError
+from bot.bench_run_words import FAILED, NO_ARTIFACT, UNREADABLE
 from bot.bench_work import BenchState, Order, Refused
 from bot.benches import LEASE_SECONDS, Benches
 from bot.errors import UsageError
@@ -48,11 +49,12 @@ def _order(step: Step) -> tuple[Order, str]:
     token = step.named("HOSTSIDE_BENCH_BENCH")
     try:
         order = Order.from_text(step.named("HOSTSIDE_BENCH_ORDER"))
+        patch = unpacked_patch(step.environment.get("HOSTSIDE_BENCH_PATCH", ""))
     except (ValueError, TypeError, KeyError):
         raise UsageError("HOSTSIDE_BENCH_ORDER is not what `hostside bench gate` gave") from None
     if not TOKEN.match(token) or order.repo != step.repo:
         raise UsageError("HOSTSIDE_BENCH_BENCH is not what `hostside bench gate` gave")
-    return order, token
+    return replace(order, patch=patch), token
 
 
 def _result(step: Step, order: Order, token: str) -> tuple[str, str]:

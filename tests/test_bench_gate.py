@@ -75,6 +75,7 @@ class Steps:
             | {
                 "HOSTSIDE_BENCH_BENCH": given["bench"],
                 "HOSTSIDE_BENCH_ORDER": given["order"],
+                "HOSTSIDE_BENCH_PATCH": given.get("patch", ""),
                 "HOSTSIDE_BENCH_ENDED": ended,
             }
         )

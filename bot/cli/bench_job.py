@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from bot.bench_artifact import PROBLEM, REPORT
-from bot.bench_inputs import NAMES, order_of, request_of_order
 from bot.cli import ending
 from bot.errors import BotError, UsageError
 from gpu_runner.bench import Settings, run_bench
@@ -43,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0: there is a report; 1: the folder holds the reason why there is none."""
+    from bot.bench_artifact import PROBLEM
+
     folder: Path = arguments.output
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measure(checkout: Path, folder: Path, environment: Mapping[str, str]) -> None:
+    from bot.bench_artifact import REPORT
+    from bot.bench_inputs import NAMES, order_of, request_of_order
+
     inputs = {name: environment.get(PREFIX + name.upper(), "") for name in NAMES}
     order = order_of(inputs, environment.get("GITHUB_REPOSITORY", ""))
     asked = request_of_order(order, inputs["bench"])
