@@ -14,7 +14,7 @@ from bot.bench_result import (
     MOST_FILES,
     ResultError,
 )
-from bot.bench_work import HELD
+from bot.bench_work import ACTIVE, HELD
 from bot.store import Store
 from bot.tables import BenchFileRow, BenchRow
 
@@ -25,6 +25,13 @@ def check_name(name: str) -> None:
     """Raise a ResultError unless a file may be called so."""
     if len(name) > LONGEST_NAME or not re.fullmatch(FILE_NAME, name):
         raise ResultError("a file is called what no trace is called; they end in .json.gz")
+
+
+def forget(store: Store, before: float) -> None:
+    """Drop the traces of benchmarks that ended before this time; what they told stays."""
+    over = select(BenchRow.id).where(BenchRow.stage.not_in(ACTIVE), BenchRow.finished < before)
+    with store.engine.begin() as connection:
+        connection.execute(delete(BenchFileRow).where(BenchFileRow.bench.in_(over)))
 
 
 def keep(store: Store, bench: int, lease: str, name: str, content: bytes) -> bool:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from bot import upkeep
+from bot import bench_files, upkeep
 from bot.bench_care import BenchCare
 from bot.bench_lookout import Lookout
 from bot.errors import BotError
@@ -131,6 +131,7 @@ class Caretaker:
     def _purge_once(self) -> None:
         if self._purge.due():
             upkeep.purge(self.store, time.time() - self.settings.keep_days * _DAY)
+            bench_files.forget(self.store, time.time() - self.settings.trace_days * _DAY)
 
     def _sweep_once(self) -> None:
         """Ask GitHub again for the deliveries that this service did not accept."""

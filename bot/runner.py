@@ -183,12 +183,21 @@ class _Task:
         except FormatError as problem:
             raise BotError(f"the runner does not understand what is asked: {problem}") from None
         with scratch("hostside-runner-") as area:
-            repository = patiently(lambda: self._source(area, asked), self.over, SOURCE_SECONDS)
+            repository = self._fetched(area, asked)
             process = Measuring(area, self.runner.machine.python, self.runner.machine.image)
             request = self.runner.machine.request(asked, repository)
             report = process.run(request, self._progress, self.over)
             self._check()
             self._deliver(area, _as_asked(report, asked), process.traces)
+
+    def _fetched(self, area: Path, asked: BenchRequest) -> Path:
+        try:
+            return patiently(lambda: self._source(area, asked), self.over, SOURCE_SECONDS)
+        except AwayError as problem:
+            raise BotError(
+                f"the source could not be had for {SOURCE_SECONDS / 60:.0f} minutes ({problem}); "
+                "ask again later"
+            ) from problem
 
     def _source(self, area: Path, asked: BenchRequest) -> Path:
         folder = area / f"source-{time.monotonic_ns()}.git"  # a new one for every try

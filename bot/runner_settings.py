@@ -47,6 +47,13 @@ class RunnerSettings(BaseSettings):
             raise ValueError("should start with redis://, amqp:// or filesystem://")
         return value
 
+    @field_validator("log_level")
+    @classmethod
+    def _level(cls, value: str) -> str:
+        if value.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise ValueError("should be DEBUG, INFO, WARNING or ERROR")
+        return value.upper()
+
     @property
     def broker(self) -> str:
         """Where the bell hangs; empty when there is none."""

@@ -52,6 +52,7 @@ class Settings(DatabaseSettings):
     watch_seconds: float = Field(default=15, gt=0)  # between two looks at a workflow run
     sweep_seconds: float = Field(default=600, ge=0)  # 0: GitHub is not asked for failed deliveries
     keep_days: float = Field(default=30, gt=0)
+    trace_days: float = Field(default=90, gt=0)  # raw traces of benchmarks; the reports stay
     write_seconds: float = Field(default=1, ge=0)  # between two writes to GitHub
     log_level: str = "INFO"
 

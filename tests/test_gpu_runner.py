@@ -67,6 +67,7 @@ def test_two_variables_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param({"SERVER_URL": ""}, "HOSTSIDE_SERVER_URL should be", id="no address"),
         pytest.param({"SERVER_URL": "ftp://x"}, "starts with https://", id="another kind"),
         pytest.param({"RUNNER_TOKEN": ""}, "HOSTSIDE_RUNNER_TOKEN", id="no token"),
+        pytest.param({"LOG_LEVEL": "loud"}, "DEBUG, INFO", id="level"),
         pytest.param({"BROKER_URL": "sqla+x://"}, "redis://, amqp://", id="another broker"),
     ],
 )

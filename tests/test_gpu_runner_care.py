@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import time
 from collections.abc import Generator
@@ -15,6 +16,7 @@ from test_tasks import settings
 
 from bot import tasks
 from bot.bench_care import BenchCare
+from bot.bench_files import forget, keep
 from bot.bench_work import MOST_QUEUED_SECONDS, BenchState, Order, RunnerState, Stage
 from bot.benches import MOST_RUN_SECONDS, Benches
 from bot.metrics import Metrics
@@ -135,6 +137,21 @@ def test_a_machine_at_work_counts_as_there(benches: Benches) -> None:
     online(benches, seconds_ago=600)
     benches.beat(made.id, leased.lease)
     assert [each.name for each in benches.runners(time.time() - 60)] == ["box-1"]
+
+
+def test_traces_of_old_benchmarks_go_and_their_reports_stay(benches: Benches) -> None:
+    made = ordered(benches)
+    leased = benches.claim("box-1", ("a100",))
+    assert leased is not None
+    packed = gzip.compress(b"{}")
+    assert keep(benches.store, made.id, leased.lease, "a.json.gz", packed)
+    forget(benches.store, time.time() + 60)  # one that runs is not over
+    assert benches.files(made.id) == ("a.json.gz",)
+    assert benches.deliver(made.id, leased.lease, "{}")
+    forget(benches.store, time.time() - 60)
+    assert benches.files(made.id) == ("a.json.gz",)
+    forget(benches.store, time.time() + 60)
+    assert (benches.files(made.id), benches.report(made.id)) == ((), "{}")
 
 
 def test_the_metrics_count_benchmarks_and_machines(benches: Benches) -> None:
