@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -25,6 +26,9 @@ from bot.store import Store
 from bot.work import NOTHING, Delivery, Work
 
 LARGEST = 25 * 1024 * 1024  # GitHub sends nothing larger
+_TOGETHER = 8 * LARGEST  # bytes of all bodies that are being received
+_BODY_SECONDS = 30  # GitHub waits no longer either
+_SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}\Z")
 _NAME = re.compile(r"[a-z][a-z_]{0,60}\Z")
 _DELIVERY = re.compile(r"[A-Za-z0-9-]{1,80}\Z")
 log = logging.getLogger(__name__)
@@ -53,13 +57,14 @@ def make_app(house: House) -> FastAPI:
     """The ASGI application."""
     app = FastAPI(title="Hostside", docs_url=None, redoc_url=None, openapi_url=None)
     metrics = Metrics(house.store)
+    bodies = _Bodies()
     app.state.house, app.state.metrics = house, metrics
 
     async def webhook(request: Request) -> Response:
         start = time.perf_counter()
         event = _known(request.headers.get("x-github-event", ""))
         try:
-            jobs = await _receive(request, house)
+            jobs = await _receive(request, house, bodies)
             answer, status, body = "accepted", 202, {"jobs": jobs}
         except _RefusalError as refusal:
             answer, status, body = str(refusal.status), refusal.status, {"error": refusal.reason}
@@ -99,10 +104,14 @@ def _signature(secret: bytes, body: bytes) -> bytes:
     return b"sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest().encode()
 
 
-async def _receive(request: Request, house: House) -> int:
+async def _receive(request: Request, house: House, bodies: _Bodies) -> int:
     """How many jobs follow; returns only when they are stored."""
-    body = await _body(request)
-    if not signed(body, request.headers.get("x-hub-signature-256", ""), house.secrets):
+    signature = request.headers.get("x-hub-signature-256", "")
+    # Looked at first, so that who has no signature at all cannot fill the memory.
+    if not _SIGNATURE.match(signature):
+        raise _RefusalError(401, "the signature is missing or does not fit")
+    body = await bodies.read(request)
+    if not signed(body, signature, house.secrets):
         raise _RefusalError(401, "the signature is missing or does not fit")
     delivery = request.headers.get("x-github-delivery", "")
     name = request.headers.get("x-github-event", "")
@@ -144,17 +153,32 @@ def _keys(work: Work) -> list[str]:
     return [job.key for job in work.jobs]
 
 
-async def _body(request: Request) -> bytes:
-    too_large = _RefusalError(413, f"a payload may have {LARGEST:,} bytes")
-    announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > LARGEST:
-        raise too_large
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:  # it need not be announced, or truly
+class _Bodies:
+    """Reads bodies, which together take so much memory and each so much time."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    async def read(self, request: Request) -> bytes:
+        too_large = _RefusalError(413, f"a payload may have {LARGEST:,} bytes")
+        announced = request.headers.get("content-length", "0")
+        if not announced.isdecimal() or int(announced) > LARGEST:
             raise too_large
-    return bytes(body)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for chunk in request.stream():
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > LARGEST:  # it need not be announced, or truly
+                        raise too_large
+                    if self._held > _TOGETHER:
+                        raise _RefusalError(503, "too much is being sent; deliver it again")
+        except TimeoutError:
+            raise _RefusalError(408, f"a payload has {_BODY_SECONDS} seconds to arrive") from None
+        finally:
+            self._held -= len(body)
+        return bytes(body)
 
 
 def _known(event: str) -> str:

@@ -137,6 +137,42 @@ def test_a_body_beyond_the_limit_is_refused_whether_announced_or_not(house: Hous
     assert announced.status_code == 413
 
 
+def test_who_has_no_signature_sends_his_body_in_vain(house: House) -> None:
+    read: list[int] = []
+
+    async def body() -> Any:
+        for number in range(3):
+            read.append(number)
+            yield b"x" * 1000
+
+    headers = {"X-GitHub-Event": "push", "X-GitHub-Delivery": "d", "Content-Type": "text/plain"}
+    answer = sent(house, lambda c: c.post("/webhooks/github", content=body(), headers=headers))
+    assert answer.status_code == 401
+    assert read == []
+
+
+def test_bodies_on_their_way_take_so_much_memory_together(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.app._TOGETHER", 5_000)
+    assert delivered(house, b" " * 6_000 + OPENED).status_code == 503
+    assert delivered(house, OPENED).status_code == 202
+
+
+def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.app._BODY_SECONDS", 0.01)
+
+    async def body() -> Any:
+        yield b"{"
+        await asyncio.sleep(30)
+
+    headers = {"X-Hub-Signature-256": "sha256=" + "0" * 64}
+    answer = sent(house, lambda c: c.post("/webhooks/github", content=body(), headers=headers))
+    assert answer.status_code == 408
+
+
 def test_a_payload_that_is_not_understood_is_told_so(house: House) -> None:
     answer = delivered(house, b'{"action": "opened", "pull_request": {"number": 1}}')
     assert answer.status_code == 422
