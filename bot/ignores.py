@@ -48,15 +48,23 @@ class Ignored:
 
 
 def wanted(result: Examined, config: RepoConfig, baseline: Baseline) -> frozenset[Place]:
-    """The findings that a report shows in full, by rule and place."""
+    """The findings that a report shows in full, by rule and place, and those on their lines."""
     settings = config.nearest(result.name)[0]
-    return frozenset(
-        (item.finding.rule, item.finding.span)
+    shown = [
+        item
         for item in result.items
         if is_reported(item, settings)
         and item.finding.confidence.rank <= settings.confidence.rank
         and item.finding.rule != UNUSED
-        and fingerprint(result.name, item.key, item.rank) not in baseline.marks
+    ]
+    new = {
+        item.finding.span.line
+        for item in shown
+        if fingerprint(result.name, item.key, item.rank) not in baseline.marks
+    }
+    # A comment changes the text that the baseline knows a line by: all of the line are silenced.
+    return frozenset(
+        (item.finding.rule, item.finding.span) for item in shown if item.finding.span.line in new
     )
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from analyzers.analysis import AnalysisConfig
 from analyzers.engine import analyze
 from analyzers.finding import Confidence
 from analyzers.rule import all_rules
-from bot.baseline import NONE
+from bot.baseline import NONE, Baseline, entry
 from bot.cli import main
 from bot.config import RepoConfig
-from bot.examine import Job, examine
+from bot.examine import Job, examine, examine_all
 from bot.ignores import IgnoreJob, add, wanted
 
 ROOT = Path(__file__).parents[1]
@@ -255,6 +256,23 @@ def test_a_mistake_is_named(tmp_path: Path, capfd: Capture, options: list[str], 
     assert main(["check", str(tmp_path / "a.py"), *options]) == 2
     assert said in capfd.readouterr().err
     assert (tmp_path / "a.py").read_text() == FAULTY
+
+
+def test_what_the_baseline_knows_by_a_line_that_changes_is_silenced_too() -> None:
+    text = "import torch\n\n\ndef f(n):\n    for i in range(n):\n"
+    text += "        print(torch.zeros(n).cuda())\n        g(torch.ones(n).cuda())\n"
+    (result,) = examine_all([Job("m.py", CONFIG.for_file("m.py"), text=text.encode())])
+    first, second, third = result.items
+    assert first.finding.span.line == second.finding.span.line == third.finding.span.line - 1
+    known = Baseline((entry("m.py", first.key, 1, first.fingerprint),))
+    places = wanted(result, replace(CONFIG, confidence=Confidence.POSSIBLE), known)
+    assert {rule for rule, span in places if span.line == 6} == {
+        first.finding.rule,
+        second.finding.rule,
+    }
+    alone = Baseline((entry("m.py", third.key, 1, third.fingerprint),))
+    places = wanted(result, replace(CONFIG, confidence=Confidence.POSSIBLE), alone)
+    assert {span.line for _, span in places} == {6}, "its line stays as it is"
 
 
 def test_what_could_not_be_silenced_is_named_with_its_reason(
