@@ -121,8 +121,10 @@ def _check(answer: httpx.Response) -> None:
     reason = reason or f"the service answers {answer.status_code}"
     if answer.status_code >= 500 or answer.status_code in (408, 429):
         raise AwayError(reason)
-    if answer.status_code == 404:
+    if answer.status_code == 404:  # it never says so itself
         reason = "there is no service for runners there; is HOSTSIDE_RUNNER_TOKEN set on it?"
+        if LEASE in answer.request.headers:  # but there was: a proxy speaks while it restarts
+            raise AwayError(reason)
     raise RefusedError(answer.status_code, reason)
 
 

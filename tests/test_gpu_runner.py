@@ -168,6 +168,11 @@ def test_every_answer_is_told_as_worth_repeating_or_not(
         link(lambda _: answer).claim(Machine("box").claim)
 
 
+def test_a_service_that_lent_something_is_only_away_when_a_proxy_does_not_find_it() -> None:
+    with pytest.raises(AwayError, match="no service for runners"):
+        link(lambda _: httpx.Response(404)).result(LENT, b"{}")
+
+
 def test_a_broken_connection_is_worth_repeating() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
