@@ -89,8 +89,9 @@ _COMMAND = re.compile(rf"({re.escape(HOSTSIDE)}|{re.escape(BENCH)})(?=\s|\Z)(.*)
 
 
 def command_lines(text: str) -> tuple[str, ...]:
-    """The lines of a comment that are commands."""
-    return tuple(line.rstrip() for line in _outside_fences(text) if _COMMAND.match(line))[:MOST]
+    """The lines of a comment that are commands, each once: saying it twice asks for no more."""
+    lines = (line.rstrip() for line in _outside_fences(text) if _COMMAND.match(line))
+    return tuple(dict.fromkeys(lines))[:MOST]
 
 
 def parse(line: str) -> Command:

@@ -7,6 +7,7 @@ after `max_attempts` it is parked where people see it. Nothing here talks to Git
 from __future__ import annotations
 
 import json
+import random
 import time
 import uuid
 from collections.abc import Generator, Iterable, Sequence
@@ -153,7 +154,7 @@ class Store:
         if job.attempts >= self.terms.max_attempts:
             return self.finish(job, State.PARKED, problem)
         # Spread, so that what failed together does not come back together.
-        spread = 0.75 + (job.id * 7919 % 1000) / 2000
+        spread = random.uniform(0.75, 1.25)
         pause = max(after, self.terms.retry_seconds * 2 ** (job.attempts - 1) * spread)
         later = time.time() + pause
         with self.engine.begin() as connection:

@@ -87,7 +87,12 @@ def test_a_line_is_read_as_the_command_it_is(line: str, command: Command) -> Non
         pytest.param("/hostside-review\n/hostsidereview\n/gpu-benchmark", (), id="other words"),
         pytest.param("/HOSTSIDE review", (), id="another case"),
         pytest.param("", (), id="empty"),
-        pytest.param("/hostside help\n" * 9, ("/hostside help",) * 5, id="no more than five"),
+        pytest.param("/hostside help\n" * 9, ("/hostside help",), id="said nine times"),
+        pytest.param(
+            "".join(f"/hostside explain GPU10{n}\n" for n in range(1, 9)),
+            tuple(f"/hostside explain GPU10{n}" for n in range(1, 6)),
+            id="no more than five",
+        ),
     ],
 )
 def test_only_visible_lines_that_start_with_a_command_are_commands(

@@ -213,6 +213,30 @@ def test_a_failed_attempt_waits_and_is_parked_when_it_was_the_last(store: Store)
     assert [p.outcome for p in upkeep.parked(store)] == ["502 again"]
 
 
+def test_pauses_double_and_are_spread_so_that_what_failed_together_comes_back_apart(
+    tmp_path: Path,
+) -> None:
+    from sqlalchemy import select, update
+
+    from bot.tables import JobRow
+
+    store = Store(f"sqlite:///{tmp_path / 'jobs.db'}", Terms(60, 9, retry_seconds=100))
+    pauses: dict[int, list[float]] = {1: [], 2: []}
+    for number in queued(store, SPEC, OTHER):
+        for _ in range(3):
+            job = store.claim(number)
+            assert job is not None
+            store.retry(job, "502")
+            with store.engine.begin() as connection:
+                later = connection.execute(select(JobRow.not_before).where(JobRow.id == number))
+                pauses[number].append(later.scalar_one() - time.time())
+                connection.execute(update(JobRow).values(not_before=0.0))
+    store.close()
+    for waits in pauses.values():
+        assert all(75 <= wait / 2**turn <= 125 for turn, wait in enumerate(waits))
+    assert pauses[1] != pauses[2]
+
+
 def test_a_bell_that_nobody_heard_is_rung_again_ever_more_rarely(store: Store) -> None:
     from sqlalchemy import select, update
 
