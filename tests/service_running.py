@@ -75,7 +75,8 @@ class Service:
         )
         self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
         self.reader.start()
-        wait_until(lambda: bool(self.url) or self.process.poll() is not None, "it listens")
+        over = self.process.poll
+        wait_until(lambda: bool(self.url) or over() is not None, "it listens", 300)
         assert self.url, "\n".join(self.raw[-20:])
         self.world.deliver = to_address(f"{self.url}/webhooks/github", SECRET)
 
