@@ -22,6 +22,7 @@ from analyzers.timeline import Timeline
 
 UNUSED = "GPU000"
 DEFAULT = AnalysisConfig()
+_ALL = frozenset[str]()  # no rule selected or ignored: all run
 _FRAMES = 20_000  # Source bounds the depth of trees; this is room for the walk over them
 
 
@@ -73,12 +74,11 @@ def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
     timeline = timeline_of(source, config)
     rules = selected(config.select, config.ignore)
     found = _telling(_distinct(finding for rule in rules for finding in rule.run(timeline)))
-    every = all_rules()
     result = split(
         found,
         find_suppressions(source),
-        known=frozenset(name for rule in every for name in (rule.code, rule.name)),
-        ran=frozenset(name for rule in rules for name in (rule.code, rule.name)),
+        known=_names(_ALL, _ALL),
+        ran=_names(config.select, config.ignore),
     )
     everything = [*result.kept, *(_unused(complaint) for complaint in result.unused)]
     everything.sort(key=lambda finding: finding.order)
@@ -90,6 +90,12 @@ def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
             Suppressed(finding, item.reason, item.span.line) for finding, item in result.suppressed
         ),
     )
+
+
+@cache
+def _names(select: frozenset[str], ignore: frozenset[str]) -> frozenset[str]:
+    rules = selected(select, ignore)
+    return frozenset(name for rule in rules for name in (rule.code, rule.name))
 
 
 def _distinct(findings: Iterable[Finding]) -> list[Finding]:
@@ -105,7 +111,7 @@ def _distinct(findings: Iterable[Finding]) -> list[Finding]:
 
 def _telling(findings: list[Finding]) -> list[Finding]:
     """Without those that say less than another finding about the same place."""
-    instead = {rule.code: rule.instead_of for rule in all_rules() if rule.instead_of}
+    instead = _instead()
     better = [finding for finding in findings if finding.rule in instead]
     return [
         finding
@@ -117,6 +123,11 @@ def _telling(findings: list[Finding]) -> list[Finding]:
             for other in better
         )
     ]
+
+
+@cache
+def _instead() -> dict[str, frozenset[str]]:
+    return {rule.code: rule.instead_of for rule in all_rules() if rule.instead_of}
 
 
 def _posted(finding: Finding) -> bool:

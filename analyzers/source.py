@@ -162,7 +162,11 @@ def split_lines(text: str) -> tuple[str, ...]:
 
 def line_starts(text: str) -> tuple[int, ...]:
     """Where each line of the text starts; one more, for its end."""
-    starts = (0, *(match.end() for match in _LINE_END.finditer(text)))
+    if "\r" in text:
+        starts = (0, *(match.end() for match in _LINE_END.finditer(text)))
+    else:
+        *lengths, _ = map(len, text.split("\n"))
+        starts = (0, *accumulate(length + 1 for length in lengths))
     return starts if starts[-1] == len(text) and text else (*starts, len(text))
 
 

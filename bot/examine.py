@@ -138,6 +138,12 @@ def _size(job: Job) -> int:
 
 def sift(job: Job) -> Examined:
     """What can be said of the file without analysing it."""
+    found = _look(job)
+    return found if isinstance(found, Examined) else Examined(job.path, UNDECIDED)
+
+
+def _look(job: Job) -> bytes | Examined:
+    """The text of a file that is worth an analysis, or what can be said without one."""
     from analyzers.prefilter import mentions_gpu
 
     if other := no_program(job.path):
@@ -146,7 +152,7 @@ def sift(job: Job) -> Examined:
     if isinstance(data, str):
         return failed(job, data)
     if mentions_gpu(data) or (job.base and mentions_gpu(job.base)):
-        return Examined(job.path, UNDECIDED)
+        return data
     return Examined(job.path, "skipped", NO_GPU)
 
 
@@ -162,14 +168,11 @@ def failed(job: Job, reason: str) -> Examined:
 
 def examine(job: Job) -> Examined:
     """The file's new findings, with proven suggestions."""
-    first = sift(job)
-    if first.status != UNDECIDED:
-        return first
+    data = _look(job)
+    if isinstance(data, Examined):
+        return data
     from analyzers.engine import analyze
 
-    data = job.text if job.text is not None else read(job.source)
-    if isinstance(data, str):
-        return failed(job, data)
     analysis = analyze(job.name, data, job.config)
     status, silenced = str(analysis.status), _silenced(analysis)
     if not analysis.findings and not job.base:

@@ -30,6 +30,7 @@ MEMORY_LIMIT = 3 << 30  # bytes of address space for one child
 LARGEST_BATCH = 48
 _TICK = 0.25
 _GARBAGE = 150_000  # objects made and not freed, until cycles among them are looked for
+_START = 20.0  # seconds until a child must have begun
 _GRACE = 2.0  # seconds until a child ends itself that nobody ended
 
 
@@ -130,7 +131,8 @@ class _Worker(Generic[J, R]):
         if not queue:
             return
         self.batch = queue.popleft()
-        self.at[0], self.at[1] = self.batch[0], time.monotonic()
+        # The child sets its own clock once it has begun; starting may take long on a busy machine.
+        self.at[0], self.at[1] = self.batch[0], time.monotonic() + _START
         try:
             self.pipe.send([(number, self.jobs[number]) for number in self.batch])
         except OSError:

@@ -14,7 +14,7 @@ from analyzers.dryrun.expressions import truth
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.narrowing import narrow
-from analyzers.dryrun.run import Run
+from analyzers.dryrun.run import BUDGET, Run
 from analyzers.dryrun.state import State
 from analyzers.dryrun.subscripts import indices
 from analyzers.dryrun.syntax import dotted, stored_names
@@ -33,10 +33,10 @@ def execute(run: Run, body: Sequence[ast.stmt]) -> bool:
     block = body[0].lineno * 4096 + min(body[0].col_offset, 4095) if body else 0
     live = True
     for index, node in enumerate(body):
-        if run.exhausted():
+        if run.steps > BUDGET:
             break
         run.statement, run.block, run.index = run.span(node), block, index
-        handler = _HANDLERS.get(type(node))
+        handler = _HANDLERS.get(node.__class__)
         if handler is not None and handler(run, node) is False:
             live = False
             break
