@@ -6,7 +6,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 
 from gpu_runner.compare import difference
@@ -166,7 +166,7 @@ def _timed(bench: Bench, subject: Subject, found: BenchmarkRun, gate: _Passed) -
     if rounds.left_out:
         log = f"{rounds.left_out} batches left out: other programs held the processor meanwhile"
         found = replace(found, log=log)
-    return _traced(bench, subject, found, passed, timed)
+    return with_traces(bench, subject, found, passed, timed)
 
 
 def _counted(bench: Bench, subject: Subject) -> Open:
@@ -257,7 +257,7 @@ def _outside(aside: Aside) -> int:
     return aside.prepare_ns + aside.collected.waited_ns
 
 
-def _traced(
+def with_traces(
     bench: Bench,
     subject: Subject,
     found: BenchmarkRun,
@@ -292,8 +292,8 @@ def _with_sites(bench: Bench, subject: Subject, traces: list[TraceSummary]) -> l
     if first is None:
         return traces
     bench.tick(f"{subject.name}: finding the lines that wait")
-    seed = secrets.randbelow(1 << 31)
-    with bench.open(Variant.HEAD) as talk:
+    known, seed = traces[first], secrets.randbelow(1 << 31)
+    with suppress(RunnerError), bench.open(Variant.HEAD) as talk:  # all else stands
         packed = trace_once(talk, subject, bench.protocol, seed, lines=True)
-    known = replace(traces[first], sites=sites(packed))
+        known = replace(known, sites=sites(packed))
     return [*traces[:first], known, *traces[first + 1 :]]

@@ -23,6 +23,8 @@ from tests.standin.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox, needs_bubblewrap]
 
+PATIENCE = 500.0  # seconds: other work may share the machine
+
 
 def opened(world: World) -> Pull:
     """A pull request with a benchmark of what it changes, and with two suggestions."""
@@ -50,7 +52,7 @@ def latest(service: Service, pull: Pull) -> BenchState | None:
 def asked(service: Service, pull: Pull, body: str) -> tuple[IssueComment, BenchState]:
     """A comment that was looked at, and the benchmark that it ordered."""
     comment = service.world.say(pull, "ada", body)
-    wait_until(lambda: latest(service, pull) is not None, "it is ordered")
+    wait_until(lambda: latest(service, pull) is not None, "it is ordered", PATIENCE)
     made = latest(service, pull)
     assert made is not None
     return comment, made
@@ -63,24 +65,21 @@ def headings(comment: IssueComment) -> list[str]:
     return [word for n, word in enumerate(words) if word not in words[:n]]
 
 
-PATIENCE = 500.0  # seconds: other work may share the machine
-
-
 def test_from_a_comment_to_measured_numbers_in_one_comment(tmp_path: Path) -> None:
     with redis(tmp_path) as url, running(tmp_path / "github") as github:
         world, bell = github.world, {"BROKER_URL": url}
         with serving(world, tmp_path, RUNNER_TOKEN=TOKEN, **bell) as service:
             pull = opened(world)
-            service.settle()
+            service.settle(PATIENCE)
             comment, made = asked(service, pull, "/gpu-bench bench_total rounds=2")
-            service.settle()
+            service.settle(PATIENCE)
             assert "No GPU runner is connected" in sticky(world, pull).body
             with measuring(
                 service, tmp_path, "--backend", "cpu", "--name", "box-1", **bell
             ) as runner:
                 done = until(service, made, Stage.DONE, Stage.FAILED, patience=PATIENCE)
                 assert (done.stage, done.problem) == (Stage.DONE, ""), runner.lines
-            service.settle()
+            service.settle(PATIENCE)
             with table(service) as benches:
                 report = BenchReport.from_json(benches.report(done.id))
         assert github.complaints == []
@@ -101,12 +100,12 @@ def test_from_a_comment_to_a_modelled_result(tmp_path: Path) -> None:
         world = github.world
         with serving(world, tmp_path, RUNNER_TOKEN=TOKEN) as service:
             pull = opened(world)
-            service.settle()
+            service.settle(PATIENCE)
             with measuring(service, tmp_path, "--backend", "model", "--label", "m1"):
-                wait_until(lambda: _connected(service), "the runner has reported")
+                wait_until(lambda: _connected(service), "the runner has reported", PATIENCE)
                 comment, made = asked(service, pull, "/gpu-bench model_copies gpu=m1")
                 done = until(service, made, Stage.DONE, Stage.FAILED, patience=PATIENCE)
-            service.settle()
+            service.settle(PATIENCE)
         assert github.complaints == []
         assert (done.stage, done.problem) == (Stage.DONE, "")
         assert [r.content for r in comment.reactions] == ["eyes", "+1"]
@@ -126,13 +125,13 @@ def test_a_push_while_it_is_measured_stops_the_machine_and_is_said(tmp_path: Pat
         world = github.world
         with serving(world, tmp_path, RUNNER_TOKEN=TOKEN) as service:
             pull = opened(world)
-            service.settle()
+            service.settle(PATIENCE)
             comment, made = asked(service, pull, "/gpu-bench suggestion=none rounds=60")
             with measuring(service, tmp_path, "--backend", "cpu") as runner:
                 until(service, made, Stage.RUNNING, Stage.FAILED, patience=PATIENCE)
                 world.push(pull, {"pkg/glue.py": FASTER + "\n\nX = 1\n"})
                 until(service, made, Stage.CANCELLED)
                 wait_until(lambda: not runner.boxes(), "nothing of it runs any more")
-            service.settle()
+            service.settle(PATIENCE)
         assert "cancelled" in sticky(world, pull).body.splitlines()[0]
         assert [r.content for r in comment.reactions] == ["eyes", "confused"]

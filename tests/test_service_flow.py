@@ -170,7 +170,9 @@ def test_the_button_on_the_check_is_answered(github: Running, service: Service) 
     (check,) = world.checks_on(pull.head_sha)
     world.press(check, "benchmark", "ada")
     service.settle()
-    assert any(pull.head_sha in c.body for c in world.conversation(pull))
+    said = [c.body for c in world.conversation(pull) if "### GPU benchmark: queued" in c.body]
+    assert len(said) == 1
+    assert pull.head_sha[:12] in said[0]
 
 
 def test_a_redelivery_repeats_nothing(github: Running, service: Service) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from typing import Any
 import pytest
 from trace_files import call, copy, event, kernel, kineto, region
 
-from gpu_runner import traced
+from gpu_runner import measure, traced
 from gpu_runner.line_log import LineLog, with_lines
+from gpu_runner.models import BenchmarkRun
+from gpu_runner.records import Backend, Limits, Protocol, Variant
+from gpu_runner.rounds import TimingPass
 from gpu_runner.trace.read import read_trace
 from gpu_runner.trace.sites import sites_of
 
@@ -210,3 +214,45 @@ def test_the_profiler_and_the_notes_make_one_file(
     assert sum(each["name"] == "pkg/train.py:9" for each in lines) == 2
     packed = traced.kineto(lambda _: None, 0, 1)
     assert b"hostside_line" not in gzip.decompress(packed)
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["told", "a pass that fails"])
+def test_the_heads_first_pass_knows_its_lines_and_all_else_stands_without_them(
+    tmp_path: Path, broken: bool
+) -> None:
+    asked: list[bool] = []
+
+    class Talk:
+        def open(self, *_: object) -> None:
+            pass
+
+        def prepare(self, seeds: list[int]) -> None:
+            pass
+
+        def trace(self, warm_up: int, calls: int, lines: bool = False) -> bytes:
+            asked.append(lines)
+            wait = call("cudaStreamSynchronize", 1042, 40)
+            events = [region(traced.REGION, 1000, 500), LAUNCH, WORK, wait]
+            noted = [line("a.py:3", 10, 290)] if lines else []
+            packed = kineto(tmp_path / "t.json.gz", *events, *noted).read_bytes()
+            return packed[:20] if lines and broken else packed
+
+        def leave(self) -> None:
+            pass
+
+    talk: Any = Talk()
+    subject: Any = types.SimpleNamespace(
+        name="x", benchmark=None, facts=types.SimpleNamespace(name="x"), index=0
+    )
+    bench = measure.Bench(
+        Backend.CUDA, Protocol(), Limits(), (Variant.BASE, Variant.HEAD),
+        lambda _: nullcontext(talk), lambda: None, lambda _: None, 0.0,
+    )  # fmt: skip
+    found = measure.with_traces(
+        bench, subject, BenchmarkRun("x", "gpu_bench"), bench.variants, TimingPass((), "")
+    )
+    assert asked == [False] * 4 + [True]
+    assert found.log is None
+    assert [(t.variant, t.traced_pass) for t in found.traces if t.sites] == (
+        [] if broken else [(Variant.HEAD, 0)]
+    )
