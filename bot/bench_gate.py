@@ -67,10 +67,11 @@ class Step:
     @property
     def access(self) -> Access:
         """How GitHub is reached."""
-        return Access(
-            api_url=self.environment.get("GITHUB_API_URL", "").rstrip("/") or API,
-            write_gap=float(self.environment.get("HOSTSIDE_WRITE_SECONDS", "1")),
-        )
+        gap = self.environment.get("HOSTSIDE_WRITE_SECONDS", "1")
+        if not gap.replace(".", "", 1).isdecimal():
+            raise UsageError(f"HOSTSIDE_WRITE_SECONDS is {gap!r}; it is a number of seconds")
+        address = self.environment.get("GITHUB_API_URL", "").rstrip("/") or API
+        return Access(api_url=address, write_gap=float(gap))
 
     def client(self) -> PullClient:
         """GitHub, by the workflow's own token."""

@@ -15,6 +15,7 @@ from bot.bench_post import post
 from bot.bench_work import BenchState, Order
 from bot.errors import UsageError
 from tests.bench_outside_scene import Outside, honest, outside
+from tests.service_project import CLEAN, FAULTY
 from tests.standin.actions import Run
 from tests.standin.model import IssueComment, Pull
 from tests.standin.webhooks import payload
@@ -257,6 +258,24 @@ def test_a_benchmark_without_a_result_is_said(
     assert words in steps.sticky
     assert "@everyone" not in steps.sticky
     assert reactions(asked) == ["eyes", "confused"]
+
+
+def test_the_suggestions_travel_from_the_first_job_to_the_last(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {"train.py": CLEAN}
+    with outside(tmp_path, files=files, head={"train.py": FAULTY}) as github:
+        steps = Steps(github, tmp_path)
+        steps.comment("/gpu-bench")
+        given = steps.gate()
+        asked = order_of(given, "acme/train")
+        assert "+    return torch.zeros(n, device=" in asked.patch
+        assert "2 one-click suggestions" in steps.sticky
+        assert len(given["order"]) < 2_000  # the patch is not in it a second time
+        state = steps.state(given)
+        measured = replace(state, order=replace(state.order, patch=asked.patch))
+        text = honest(measured).to_json().encode()
+        steps.github.actions.upload(steps.run, {"report.json": text})
+        steps.post(given)
+        assert "GPU benchmark: FASTER" in steps.sticky
 
 
 def test_another_benchmarks_result_is_refused(steps: Steps) -> None:
