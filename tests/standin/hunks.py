@@ -51,7 +51,8 @@ def changed(store: GitStore, base: str, head: str) -> list[FileDiff]:
     text = store.diff(base, head).decode("utf-8", "surrogateescape")
     starts = [match.start() for match in re.finditer(r"(?m)^diff --git ", text)]
     # Git writes the patches in the order of the names.
-    for file, first, end in zip(found, starts, [*starts[1:], len(text)], strict=True):
+    ends = [*starts[1:], len(text)][: len(starts)]  # a change may come to nothing
+    for file, first, end in zip(found, starts, ends, strict=True):
         _read(file, text[first:end])
     return found
 
