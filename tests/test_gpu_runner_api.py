@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 from httpx import Response
-from runner_scene import OLDER, Scene, a_report, scene
+from runner_scene import OLDER, Caller, Scene, a_report, scene
 
+from bot.app import House, make_app
 from bot.bench_files import keep
 from bot.bench_result import LARGEST_RESULT, MOST_FILES
 from bot.bench_source import sources
 from bot.bench_work import BenchState, Stage
 from bot.github_errors import GoneError, LimitedError
 from bot.github_git import Origin
+from bot.intake import Intake
 from bot.runner_api import Desk, router
 from bot.runner_source import unpack
 from bot.runner_wire import LEASE, PROTOCOL
@@ -94,6 +96,19 @@ def test_nothing_is_done_without_the_token(
     assert "HOSTSIDE_RUNNER_TOKEN" in refused(answer, 401)
     assert answer.headers["www-authenticate"] == "Bearer"
     assert here.benches.runners() == ()
+
+
+@pytest.mark.parametrize(("with_desk", "status"), [(False, 404), (True, 204)])
+def test_only_a_service_with_a_runners_token_has_these_addresses(
+    here: Scene, with_desk: bool, status: int
+) -> None:
+    intake = Intake(here.benches.store, lambda _: None)
+    try:
+        desk = here.desk if with_desk else None
+        app = make_app(House(here.benches.store, intake, (b"secret",), desk=desk))
+        assert Caller(app).post("/runner/claim", json=CLAIM).status_code == status
+    finally:
+        intake.close()
 
 
 # --- asking for work
