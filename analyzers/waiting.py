@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from analyzers.dryrun.values import Device, Kind
+from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Finding, Fix, Related, Severity, Span
 from analyzers.judging import (
     device_confidence,
@@ -18,7 +18,7 @@ from analyzers.judging import (
     when,
 )
 from analyzers.places import Heat, Loop, LoopKind
-from analyzers.timeline import Reason, Timeline, Wait
+from analyzers.timeline import Call, Reason, Timeline, Wait
 
 _BY_REASON = {
     Reason.CONDITION: "GPU107",
@@ -145,6 +145,16 @@ def confidence(wait: Wait) -> Confidence | None:
     return Confidence.POSSIBLE if measured(wait.place) else sure  # a clock may want the wait
 
 
+def told_to_others(timeline: Timeline, value: Value) -> bool:
+    """Whether the tensor is a message: a collective sends it to other processes."""
+    return any(
+        part.value.ident == value.ident
+        for call in timeline.calls("collective")
+        for part in call.arguments
+        if value.ident
+    )
+
+
 def _in_a_step(wait: Wait) -> bool:
     """In a loop of a network's own step, what is not known to be host data is on the device."""
     function = wait.place.function
@@ -157,6 +167,11 @@ def _worth(wait: Wait) -> Confidence:
     """How sure it is that the author would want to hear of a wait at such a place."""
     place = wait.place
     loops = busy_loops(wait)
+    if place.function is not None and "sleep" in place.function.calls:
+        return Confidence.POSSIBLE  # it polls: nothing is in a hurry there
+    made = wait.value.made_by
+    if isinstance(made, Call) and made.fact.upload and made.place.in_loop:
+        return Confidence.POSSIBLE  # a number of the host's comes back: a message, no result
     roles = place.function.roles if place.function is not None else frozenset[str]()
     if not loops:
         # Once per step as far as the class says, or a loop of this file says; a name says less.

@@ -40,6 +40,37 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "what failed the test for a tensor",
+        "GPU107",
+        """
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor, mask: torch.Tensor):
+                for _ in range(8):
+                    x = x.cuda() * 2
+                    if isinstance(mask, torch.Tensor):
+                        x = x * mask
+                    elif mask:
+                        x = x + 1
+                return x
+        """,
+    ),
+    (
+        "a function that is handed its loader and is called for each of a few",
+        "GPU105",
+        """
+        def evaluate(model, loader, device):
+            model = model.to(device).eval()
+            total = torch.zeros((), device=device)
+            for x, y in loader:
+                with torch.no_grad():
+                    total += (model(x.to(device)).argmax(1) == y.to(device)).sum()
+            return total.item()
+
+        def evaluate_all(model, test_loader, device):
+            return [evaluate(model, part, device) for part in test_loader]
+        """,
+    ),
+    (
         "settings read from a NumPy file",
         "GPU105",
         """
@@ -896,6 +927,64 @@ def test_its_faulty_twin_is_seen(
     seen = [found for found in analysed(text, path) if found.rule == rule]
     assert {found.span.line for found in seen} == marked
     assert {found.severity for found in seen} == {severity}
+
+
+def test_messages_between_processes_and_polling_are_no_sure_waits() -> None:
+    text = example("""
+        def serve(model, generate):
+            model = model.cuda()
+            while True:
+                choice = torch.tensor(1, device="cuda")
+                torch.distributed.broadcast(choice, 0)
+                if choice.item() == 0:
+                    generate(model)
+
+        def wait_for(flags):
+            done = False
+            while not done:
+                done = all(bool(flag.cuda().item()) for flag in flags)
+                time.sleep(1)
+        """)
+    assert {found.confidence for found in analysed(text)} <= {Confidence.POSSIBLE}
+
+
+def test_what_another_file_made_is_what_its_name_says() -> None:
+    text = example("""
+        from project.parts import build, make_loaders
+
+        def train(cfg):
+            model, optimizer = build(cfg)
+            train_loader, val_loader = make_loaders(cfg)
+            for x in train_loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+
+        def test(model, test_loader, device):
+            hits = 0
+            for x, y in test_loader:
+                hits += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
+            return hits
+        """)
+    sure = [f for f in analysed(text) if f.confidence is not Confidence.POSSIBLE]
+    assert [f.rule for f in sure] == ["GPU105"]
+    assert [f for f in analysed(text, "tests/test_steps.py") if f.rule == "GPU105"] == []
+
+
+def test_the_module_of_whichever_device_there_is_is_known() -> None:
+    text = example("""
+        from deepspeed.accelerator import get_accelerator
+
+        class Reducer:
+            def __init__(self):
+                self.side = get_accelerator().Stream()
+
+            def reduce(self, bucket):
+                self.side.wait_stream(get_accelerator().default_stream())
+                with get_accelerator().stream(self.side):
+                    torch.distributed.all_reduce(bucket)
+        """)
+    assert [f.rule for f in analysed(text)] == ["GPU301"]
 
 
 def test_a_tensor_made_once_and_moved_on_every_call_is_seen() -> None:

@@ -7,7 +7,7 @@ import ast
 from analyzers.dryrun.parameters import from_annotation, placed, tensor
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
-from analyzers.dryrun.values import Kind, Value
+from analyzers.dryrun.values import UNKNOWN, Kind, Value
 from analyzers.finding import Confidence
 
 
@@ -20,8 +20,11 @@ def narrow(run: Run, test: ast.expr, holds: bool = True) -> None:
         if isinstance(test.op, ast.And) is holds:
             for part in test.values:
                 narrow(run, part, holds)
-    elif holds and isinstance(test, ast.Call) and test.args:
-        _from_call(run, test)
+    elif isinstance(test, ast.Call) and test.args:
+        if holds:
+            _from_call(run, test)
+        else:
+            _is_none(run, test)
 
 
 def _from_call(run: Run, test: ast.Call) -> None:
@@ -33,6 +36,17 @@ def _from_call(run: Run, test: ast.Call) -> None:
     info = run.frame.info
     if value is not None and value.kind is Kind.TENSOR and info is not None:
         run.bind(name, placed(run, info, value))
+
+
+def _is_none(run: Run, test: ast.Call) -> None:
+    """What failed the test for a tensor is none, whatever its name says."""
+    name = dotted(test.args[0])
+    known = run.state.names.get(name) if name else None
+    if not name or known is None or known.kind is not Kind.TENSOR or known.made_by is not None:
+        return
+    asked = _asked_for(run, test)
+    if asked is not None and asked.kind is Kind.TENSOR:
+        run.bind(name, UNKNOWN)
 
 
 def _asked_for(run: Run, test: ast.Call) -> Value | None:

@@ -30,8 +30,8 @@ from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Timeline
-from analyzers.waiting import implicit, remark
+from analyzers.timeline import Call, Timeline, Wait
+from analyzers.waiting import implicit, remark, told_to_others
 
 BAD = [
     Bad(
@@ -108,12 +108,25 @@ def device_constant_rebuilt_in_loop(timeline: Timeline) -> Iterator[Finding]:
         yield remark(
             timeline,
             wait,
-            sure if wait.place.in_loop else Confidence.POSSIBLE,
+            sure if wait.place.in_loop and _constant(timeline, wait) else Confidence.POSSIBLE,
             "{what} copies host numbers to the GPU {when}. "
             "The host waits for the copy and for all queued work. "
             "Build it once outside, index a table on the device, or fill with `torch.full`.",
             fix=_fix(timeline, wait.call),
         )
+
+
+def _constant(timeline: Timeline, wait: Wait) -> bool:
+    """Numbers that are written here, not data, and no message for other processes."""
+    call = wait.call
+    if call is None or told_to_others(timeline, wait.value):
+        return False
+    given = call.arguments[0].value
+    parts = given.items if given.kind is Kind.SEQUENCE else (given,)
+    return bool(parts) and all(part.kind in _SINGLE for part in parts)
+
+
+_SINGLE = frozenset({Kind.NUMBER, Kind.TENSOR, Kind.UNKNOWN})
 
 
 def _fix(timeline: Timeline, call: Call) -> Fix | None:
