@@ -40,6 +40,34 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "a parameter moves with its network",
+        "GPU201",
+        """
+        class Position(nn.Module):
+            def __init__(self, height, width):
+                super().__init__()
+                self.weight = nn.Parameter(torch.empty(height, width))
+                nn.init.normal_(self.weight)
+
+            def forward(self, x: torch.Tensor):
+                return x + self.weight.to(device=x.device)
+        """,
+    ),
+    (
+        "keys of a mapping and beginnings of texts, under names of tensors",
+        "GPU107",
+        """
+        class Filter(nn.Module):
+            def forward(self, x: torch.Tensor, mask: torch.Tensor, key):
+                for name in ("a", "b", "c", "d", "e", "f"):
+                    if name in mask.keys():
+                        x = x.cuda() * 2
+                    if isinstance(key, tuple) and any(part.startswith("_") for part in key):
+                        x = x + 1
+                return x
+        """,
+    ),
+    (
         "what failed the test for a tensor",
         "GPU107",
         """

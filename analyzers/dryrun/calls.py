@@ -55,6 +55,8 @@ def attribute(run: Run, base: Value, node: ast.Attribute) -> Value:
     cls = base.type if base.type not in ("", "slice", "range") else run.class_of(base.kind)
     if cls:
         fact = run.facts.method(cls, name)
+        if fact is not None and name in run.facts.names.get("foreign_methods", ()):
+            fact = None if fact.name.endswith(".*") else fact
         if fact is not None and fact.property:
             return apply.read_property(run, fact, base, node)
         if fact is not None:

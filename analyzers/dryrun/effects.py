@@ -138,6 +138,13 @@ def _device_module(run: Run, node: ast.Call, call: Call, result: Value) -> Value
     return Value(Kind.LIBRARY, ref=call.fact.is_a)
 
 
+def _parameter(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
+    """A parameter of a network lives where the network is moved to later."""
+    if result.kind is not Kind.TENSOR or result.device is not Device.HOST:
+        return None
+    return replace(result, device=Device.UNKNOWN, homemade=False, fresh=False)
+
+
 def _set_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     stream = _first(call)
     if stream.kind is Kind.STREAM:
@@ -176,6 +183,7 @@ _EFFECTS: dict[str, Effect] = {
     "map": iteration.mapped,
     "no_grad": _context,
     "optimizer_step": _optimizer_step,
+    "parameter": _parameter,
     "profiler": _context,
     "progress": iteration.progress,
     "range": iteration.counted,

@@ -42,7 +42,7 @@ def _is_none(run: Run, test: ast.Call) -> None:
     """What failed the test for a tensor is none, whatever its name says."""
     name = dotted(test.args[0])
     known = run.state.names.get(name) if name else None
-    if not name or known is None or known.kind is not Kind.TENSOR or known.made_by is not None:
+    if not name or known is None or known.kind is not Kind.TENSOR:
         return
     asked = _asked_for(run, test)
     if asked is not None and asked.kind is Kind.TENSOR:
