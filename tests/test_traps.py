@@ -999,6 +999,18 @@ def test_what_another_file_made_is_what_its_name_says() -> None:
     assert [f for f in analysed(text, "tests/test_steps.py") if f.rule == "GPU105"] == []
 
 
+def test_a_star_hands_on_what_the_project_imports() -> None:
+    text = example(
+        """
+        class Grid(nn.Module):
+            def forward(self, x):
+                return x + torch.arange(x.shape[0]).to(x.device)
+        """,
+        "from models.common import *\n\n",
+    )
+    assert [f.rule for f in analysed(text) if f.confidence is not Confidence.POSSIBLE] == ["GPU201"]
+
+
 def test_the_module_of_whichever_device_there_is_is_known() -> None:
     text = example("""
         from deepspeed.accelerator import get_accelerator

@@ -105,9 +105,12 @@ def _guess(
     run: Run, node: ast.Call, receiver: Value | None, name: str, given: tuple[Argument, ...]
 ) -> Value | None:
     """A method that only tensors have, called on something unknown."""
-    if receiver is None or receiver.kind not in (Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE):
-        return None
     names = run.facts.names
+    later = receiver is not None and receiver.kind is Kind.NONE  # set by another method
+    if later and name not in names.get("stream_methods", ()):
+        return None
+    if receiver is None or not (later or receiver.kind in _OPEN):
+        return None
     if name in names.get("host_array_methods", ()):
         return _on_host_array(run, node, name, given)
     if name in names.get("fetch_methods", ()) and not given:
@@ -131,6 +134,9 @@ def _guess(
     if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
         assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
     return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
+
+
+_OPEN = frozenset({Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE})
 
 
 def _array_classes(run: Run) -> list[str]:
