@@ -92,7 +92,7 @@ def rabbitmq() -> Iterator[str]:
     if named := os.environ.get("HOSTSIDE_TEST_AMQP_URL"):
         yield named
         return
-    server = shutil.which("rabbitmq-server") or _packaged_rabbitmq()
+    server = _packaged_rabbitmq() or shutil.which("rabbitmq-server")
     if server is None:
         pytest.skip("no RabbitMQ: apt-get install rabbitmq-server, or HOSTSIDE_TEST_AMQP_URL")
     with tempfile.TemporaryDirectory(prefix="hostside-mq-") as name:
@@ -125,6 +125,7 @@ def rabbitmq() -> Iterator[str]:
 
 
 def _packaged_rabbitmq() -> str | None:
+    # Debian's command in PATH changes to an account and a folder of its own.
     packaged = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
     return str(packaged) if packaged.exists() else None
 
