@@ -145,6 +145,9 @@ def confidence(wait: Wait) -> Confidence | None:
     return Confidence.POSSIBLE if measured(wait.place) else sure  # a clock may want the wait
 
 
+_AWAY = re.compile(r"offload|to_cpu|to_host|checkpoint|export|dump|(^|_)save", re.IGNORECASE)
+
+
 def told_to_others(timeline: Timeline, value: Value) -> bool:
     """Whether the tensor is a message: a collective sends it to other processes."""
     return any(
@@ -169,6 +172,8 @@ def _worth(wait: Wait) -> Confidence:
     loops = busy_loops(wait)
     if place.function is not None and "sleep" in place.function.calls:
         return Confidence.POSSIBLE  # it polls: nothing is in a hurry there
+    if wait.reason is Reason.COPY and place.function and _AWAY.search(place.function.name):
+        return Confidence.POSSIBLE  # bringing data to the host is what it is for
     made = wait.value.made_by
     if isinstance(made, Call) and made.fact.upload and made.place.in_loop:
         return Confidence.POSSIBLE  # a number of the host's comes back: a message, no result

@@ -976,6 +976,16 @@ def test_messages_between_processes_and_polling_are_no_sure_waits() -> None:
     assert {found.confidence for found in analysed(text)} <= {Confidence.POSSIBLE}
 
 
+def test_bringing_data_to_the_host_is_what_an_offload_is_for() -> None:
+    text = example("""
+        def offload_state(optimizer):
+            for state in optimizer.state.values():
+                for name, value in state.items():
+                    state[name] = value.cuda().to("cpu")
+        """)
+    assert {found.confidence for found in analysed(text)} <= {Confidence.POSSIBLE}
+
+
 def test_what_another_file_made_is_what_its_name_says() -> None:
     text = example("""
         from project.parts import build, make_loaders
