@@ -40,6 +40,16 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "the host is asked to compute it",
+        "GPU201",
+        """
+        class Rotary(nn.Module):
+            def forward(self, x: torch.Tensor):
+                rates = (1.0 / 10000 ** (torch.arange(0, 64, device="cpu")[:32] / 64)).to(x.device)
+                return x * rates
+        """,
+    ),
+    (
         "a parameter moves with its network",
         "GPU201",
         """

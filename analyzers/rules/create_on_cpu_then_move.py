@@ -78,17 +78,6 @@ BAD = [
     ),
 ]
 GOOD = [
-    # The host is asked to compute it.
-    """
-    import torch
-    from torch import nn
-
-    class Rotary(nn.Module):
-        def forward(self, x: torch.Tensor):
-            steps = torch.arange(0, 64, 2, dtype=torch.float32)
-            rates = (1.0 / 10000 ** (torch.arange(0, 64, device="cpu")[:32] / 64)).to(x.device)
-            return x * rates
-    """,
     """
     import torch
 
@@ -145,17 +134,10 @@ def _finding(timeline: Timeline, copy: Copy, factory: Call | None) -> Finding | 
             return _made_here(timeline, copy, factory)
         if _made_elsewhere(copy, factory) and not _kept(timeline, copy):
             return _moved_on_every_call(timeline, copy, factory)
-    if copy.source.homemade and not _kept(timeline, copy) and not _asked_for(timeline, copy):
+    meant = _ON_HOST.search(timeline.text(copy.place.statement))
+    if copy.source.homemade and not meant and not _kept(timeline, copy):
         return _computed_here(timeline, copy)
     return None
-
-
-def _asked_for(timeline: Timeline, copy: Copy) -> bool:
-    """`device="cpu"` is written out: the host is meant to do it."""
-    return bool(_ON_HOST.search(timeline.text(copy.place.statement)))
-
-
-_ON_HOST = re.compile(r"""device\s*=\s*["']cpu["']""")
 
 
 def _once(copy: Copy) -> bool:
@@ -202,6 +184,7 @@ def _may_name_its_device(factory: Call) -> bool:
 
 
 _ON_PURPOSE = ("generator", "out", "pin_memory")
+_ON_HOST = re.compile(r"""device\s*=\s*["']cpu["']""")  # written out: it is meant so
 
 
 def _made_here(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
