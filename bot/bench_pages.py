@@ -15,6 +15,7 @@ from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import HTMLResponse
 
 from bot.bench_records import BenchRecords
+from bot.bench_result import FILE_NAME
 from bot.bench_work import BenchState, Stage
 from bot.reports.badge import verdict_badge
 from bot.reports.bench_page import Download, page, timeline, trace_download
@@ -22,7 +23,7 @@ from gpu_runner.errors import FormatError
 from gpu_runner.models import BenchReport
 
 _TOKEN = re.compile(r"[0-9a-f]{32}\Z")
-_TRACE = re.compile(r"[\w.-]{1,120}\.json\.gz\Z")
+_TRACE = re.compile(rf"{FILE_NAME}\Z")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; "

@@ -98,7 +98,8 @@ def test_from_a_comment_to_measured_numbers_in_one_comment(tmp_path: Path) -> No
 def test_from_a_comment_to_a_modelled_result(tmp_path: Path) -> None:
     with running(tmp_path / "github") as github:
         world = github.world
-        with serving(world, tmp_path, RUNNER_TOKEN=TOKEN) as service:
+        seen = {"PUBLIC_URL": "https://bench.example"}
+        with serving(world, tmp_path, RUNNER_TOKEN=TOKEN, **seen) as service:
             pull = opened(world)
             service.settle(PATIENCE)
             with measuring(service, tmp_path, "--backend", "model", "--label", "m1"):
@@ -106,8 +107,12 @@ def test_from_a_comment_to_a_modelled_result(tmp_path: Path) -> None:
                 comment, made = asked(service, pull, "/gpu-bench model_copies gpu=m1")
                 done = until(service, made, Stage.DONE, Stage.FAILED, patience=PATIENCE)
             service.settle(PATIENCE)
+            page = service.get(f"/r/{done.token}").text
         assert github.complaints == []
         assert (done.stage, done.problem) == (Stage.DONE, "")
+        assert f"(https://bench.example/r/{done.token})" in sticky(world, pull).body
+        assert "![gpu-bench](https://bench.example/badge/" in page
+        assert "https://ui.perfetto.dev/#!/?url=https%3A%2F%2Fbench.example%2Fr%2F" in page
         assert [r.content for r in comment.reactions] == ["eyes", "+1"]
         assert "(modelled)" in sticky(world, pull).body.splitlines()[0]
         assert not any("**Measured**" in c.body for c in world.comments_on(pull))

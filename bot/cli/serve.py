@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings.allowed_bots,
         caretaker.workers_alive,
         open_desk(settings, store),
+        settings.public_url,
     )
     server = uvicorn.Server(
         uvicorn.Config(
