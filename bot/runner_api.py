@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from gpu_runner.plain import one_line
 
 log = logging.getLogger(__name__)
 CHUNK = 1 << 18
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _OTHERS = "another machine has this benchmark now, or nobody; ask for new work"
 _UNTAKEN = "the result of {} was not taken: {}"
 
@@ -70,7 +72,7 @@ def router(desk: Desk) -> APIRouter:
 
         routes.add_route(path, endpoint, methods=[method])
 
-    one = "/runner/benches/{bench:int}"
+    one = "/runner/benches/{bench}"
     add("/runner/claim", "POST", _claim)
     add(f"{one}/source", "GET", _source)
     add(f"{one}/beat", "POST", _beat)
@@ -108,9 +110,9 @@ async def _body(request: Request, most: int = LARGEST_WORD) -> bytes:
 def _named(request: Request) -> tuple[int, str]:
     """The benchmark and the lease that the request is about."""
     bench, lease = request.path_params["bench"], request.headers.get(LEASE, "")
-    if bench >= 1 << 62 or not lease.isalnum() or len(lease) > 64:
+    if not _NUMBER.fullmatch(bench) or not lease.isalnum() or len(lease) > 64:
         raise _RefusalError(409, _OTHERS)
-    return bench, lease
+    return int(bench), lease
 
 
 async def _claim(request: Request, desk: Desk) -> Response:
