@@ -231,13 +231,14 @@ class Benches(BenchRecords):
         now = time.time()
         lost = and_(BenchRow.stage.in_(HELD), BenchRow.lease_until < now)
         often = or_(BenchRow.attempts >= MOST_ATTEMPTS, BenchRow.way == Way.WORKFLOW)
+        waits = and_(BenchRow.stage == Stage.QUEUED, BenchRow.way == Way.RUNNER)
         with self.store.read() as connection:
             hopeless = connection.execute(
                 select(BenchRow.id, BenchRow.attempts).where(lost, often)
             ).all()
-            long_ago = BenchRow.created < now - MOST_QUEUED_SECONDS
+            hour = now - MOST_QUEUED_SECONDS  # it begins anew where a machine went away
             # A workflow's hour begins when it is started, and whoever watches it counts.
-            old = and_(BenchRow.stage == Stage.QUEUED, long_ago, BenchRow.way == Way.RUNNER)
+            old = and_(waits, BenchRow.created < hour, BenchRow.started < hour)
             waited = connection.execute(select(BenchRow.id, BenchRow.gpu).where(old)).all()
             # Its beats may go on for ever: a machine is believed nothing.
             begun = and_(BenchRow.started < now - MOST_RUN_SECONDS, BenchRow.way == Way.RUNNER)
@@ -252,15 +253,11 @@ class Benches(BenchRecords):
         again = {"stage": Stage.QUEUED.value, "lease": "", "lease_until": 0.0, "progress": ""}
         with self.store.engine.begin() as connection:
             back = connection.execute(
-                update(BenchRow).where(lost).values(**again).returning(BenchRow.id)
+                update(BenchRow).where(lost).values(**again, started=now).returning(BenchRow.id)
             ).scalars()
             for bench in tuple(back):
                 self._say(connection, bench)
-            waiting = connection.execute(
-                select(BenchRow.id, BenchRow.gpu).where(
-                    BenchRow.stage == Stage.QUEUED, BenchRow.way == Way.RUNNER
-                )
-            ).all()
+            waiting = connection.execute(select(BenchRow.id, BenchRow.gpu).where(waits)).all()
         return tuple(Bell(bench, queue_of(gpu)) for bench, gpu in waiting)
 
     def seen(self, runner: RunnerState) -> None:

@@ -29,8 +29,8 @@ from bot.tables import BenchRow
 from bot.work import Bell, Kind, State
 
 ORDER = Order(
-    repo="ada/glue", number=7, installation=3, base_sha="b" * 40, head_sha="a" * 40, author="ada", comment=11,
-    targets=("gpu_bench/copies.py::ring",), suggestion="all 2 suggestions", patch="+x\n",
+    repo="ada/glue", number=7, installation=3, base_sha="b" * 40, head_sha="a" * 40, author="ada",
+    comment=11, targets=("gpu_bench/copies.py::ring",), suggestion="all 2 suggestions", patch="+x\n",
     fingerprints=("f1", "f2"), gpu="a100",
 )  # fmt: skip
 PLAIN = replace(ORDER, gpu="", number=8)
@@ -222,6 +222,16 @@ def test_an_order_that_nobody_takes_is_given_up_with_the_way_out(benches: Benche
         connection.execute(update(BenchRow).values(created=time.time() - MOST_QUEUED_SECONDS - 1))
     assert benches.upkeep() == ()
     assert "hostside gpu-runner --label a100" in benches.get(made.id).problem
+
+
+def test_the_hour_begins_anew_when_a_machine_went_away_late(benches: Benches) -> None:
+    made = ordered(benches, PLAIN)
+    assert benches.claim("box", seconds=-1) is not None
+    with benches.store.engine.begin() as connection:
+        long_ago = time.time() - MOST_QUEUED_SECONDS - 1
+        connection.execute(update(BenchRow).values(created=long_ago, started=long_ago))
+    assert benches.upkeep() == (Bell(made.id, "gpu"),)
+    assert benches.upkeep() == (Bell(made.id, "gpu"),)  # a machine had taken it
 
 
 def test_machines_are_remembered_by_name(benches: Benches) -> None:
