@@ -12,7 +12,7 @@ _ACTIVE = re.compile(r"([\\*_\[\]!|~#])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # A word joiner keeps an address readable and stops it from calling anybody.
 _CALL = re.compile(r"@(?=[\w-])")
-_ISSUE = re.compile(r"#(?=\d)")
+_ISSUE = re.compile(r"#(?=\d)|(?i:\bGH)(?=-\d)")
 _BLOCK = re.compile(r"^(\d*)([-+=.)])")  # what starts a list or underlines a heading
 _LINK = re.compile(r"(?i)\b(https?|ftp)://|\bwww\.")
 
@@ -35,9 +35,10 @@ def prose(text: str) -> str:
 
 def _plain(text: str) -> str:
     text = "".join(_ENTITIES.get(character, character) for character in text)
-    text = _ACTIVE.sub(r"\\\1", text.replace("`", "&#96;"))
+    text = _ACTIVE.sub(r"\\\1", text)
     text = _LINK.sub(lambda match: match[0].replace("/", "&#47;").replace(".", "&#46;"), text)
-    return _ISSUE.sub("#\u2060", _CALL.sub("@\u2060", text))
+    text = _ISSUE.sub("\\g<0>\u2060", _CALL.sub("@\u2060", text))
+    return text.replace("`", "&#96;")  # last, for it holds what the others change
 
 
 def markup(text: str) -> str:
@@ -52,7 +53,7 @@ def markup(text: str) -> str:
 
 
 def _calm(text: str) -> str:
-    calm = _ISSUE.sub("#\u2060", _CALL.sub("@\u2060", text))
+    calm = _ISSUE.sub("\\g<0>\u2060", _CALL.sub("@\u2060", text))
     return html.escape(calm)
 
 

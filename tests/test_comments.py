@@ -132,6 +132,7 @@ def test_a_huge_message_still_fits() -> None:
         pytest.param("see https://evil.example/x", "https://", id="a bare address"),
         pytest.param("or www.evil.example", "www.", id="an address without scheme"),
         pytest.param("fixes #12", "#12", id="a reference to an issue"),
+        pytest.param("fixes gh-12", "gh-12", id="another reference to an issue"),
         pytest.param("a\u202eb\u200bc\x1b[31m", "\u202e", id="reordering characters"),
         pytest.param("**bold** _it_ ~~no~~", "**b", id="emphasis"),
         pytest.param("a\n# heading\n- list", "\n", id="blocks"),
@@ -146,6 +147,11 @@ def test_markup_in_a_sentence_is_only_text(text: str, gone: str) -> None:
 def test_code_spans_stay_code() -> None:
     assert prose("`a_b` and ``c`d``") == "`a_b` and ``c`d``"
     assert markup("`a<b`") == "<code>a&lt;b</code>"
+
+
+def test_a_lone_backtick_is_shown_as_one() -> None:
+    shown = MarkdownIt("commonmark", {"html": True}).render(prose("a ` b_c #3 ``"))
+    assert shown == "<p>a ` b_c #\u20603 ``</p>\n"
 
 
 HOSTILE = st.text(st.sampled_from("`@<>!#[]()*_~\\ab \n\r\t\u202e&;:/.w"), max_size=60)
