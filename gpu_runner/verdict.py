@@ -155,10 +155,22 @@ def _adjusted(family: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons of one pair of variants with Holm's p-values over all benchmarks."""
     tested = [each for each in family if each.interval is not None]
     p_values = iter(holm([each.interval.p_value for each in tested if each.interval is not None]))
-    return [
+    adjusted = [
         each if each.interval is None else replace(each, adjusted_p=next(p_values))
         for each in family
     ]
+    return [_in_company(each, len(tested)) for each in adjusted]
+
+
+def _in_company(comparison: Comparison, tested: int) -> Comparison:
+    """The comparison; it says so where its verdict would not count among all of them."""
+    if _surviving(comparison) is comparison.verdict:
+        return comparison
+    return replace(
+        comparison,
+        because=f"{comparison.because}; by itself, but one of {tested} benchmarks may look so by "
+        "chance, and the headline leaves it out (Holm's correction)",
+    )
 
 
 def _wrong_result(benchmark: BenchmarkRun, variants: Sequence[Variant]) -> str | None:

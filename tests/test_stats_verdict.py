@@ -193,6 +193,8 @@ def test_one_faint_difference_among_many_benchmarks_makes_no_headline() -> None:
     )
     assert among_many.headline == Verdict.INCONCLUSIVE
     assert "10 INCONCLUSIVE" in among_many.summary
+    assert "one of 10 benchmarks may look so by chance" in among_many.comparisons[0].because
+    assert "by chance" not in alone.comparisons[0].because
 
 
 def test_the_suggestion_is_held_against_base_and_head() -> None:
