@@ -143,6 +143,37 @@ def test_a_modelled_report_says_so_in_its_first_line() -> None:
     assert "(modelled)" in markdown(drawn(run)).partition("\n")[0]
 
 
+def test_what_ran_on_a_cpu_says_so_in_its_first_line() -> None:
+    report = made()
+    run = replace(report.run, backend=Backend.CPU, device=Device("cpu", "A processor"))
+    assert "SLOWER (measured on a CPU); suggestion" in markdown(drawn(run)).partition("\n")[0]
+
+
+def test_why_a_benchmark_has_no_numbers_is_said_once() -> None:
+    report = made()
+    broken = replace(report.run.benchmarks[0], problem="it does not run on the base: no module x")
+    said = markdown(drawn(replace(report.run, benchmarks=(broken,))))
+    assert said.partition("<details>")[0].count("no module x") == 3  # one for each pair
+    assert "\n- it does not run" not in said
+
+
+def test_an_overlap_that_is_not_given_has_its_reason_in_the_thread() -> None:
+    report = made()
+    one = report.run.benchmarks[0]
+    short = tuple(replace(each, complete=False, coverage=0.9) for each in one.traces)
+    said = markdown(drawn(replace(report.run, benchmarks=(replace(one, traces=short),))))
+    assert row(said, "copy/compute overlap") == ["INCOMPLETE TRACE"] * 3
+    assert "- head: 10.0% of the launches have no GPU event in the trace" in said
+
+
+def test_the_command_that_repeats_it_asks_for_as_many_rounds() -> None:
+    report = made()
+    protocol = replace(report.run.request.protocol, rounds=7, most_rounds=7)
+    request = replace(report.run.request, protocol=protocol)
+    assert "--rounds 7" in markdown(replace(report, run=replace(report.run, request=request)))
+    assert "--rounds" not in markdown(report)
+
+
 def test_lanes_of_a_lying_machine_cannot_leave_their_track() -> None:
     lanes = (LaneSpans("kernels", ((50, 20), (90, 10**15), (0, 10))),)
     lying = replace(founding("ring").summary, length_ns=100, lanes=lanes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from bot.reports.bench_rows import basis
 from gpu_runner.models import BenchReport
 from gpu_runner.records import Verdict
 
@@ -26,8 +27,8 @@ def verdict_badge(report: BenchReport | None) -> str:
     if report.run.problem:
         return badge(LABEL, "no result", GREY)
     said = str(report.headline).lower()
-    if report.basis != "measured":
-        said += f" ({report.basis})"
+    if (where := basis(report)) != "measured":
+        said += f" ({where})"
     return badge(LABEL, said, COLOURS.get(report.headline, GREY))
 
 

@@ -41,6 +41,8 @@ def repeat(report: BenchReport) -> str:
     request = report.run.request
     words = ["hostside", "bench", "run", *map(shlex.quote, request.targets)]
     words += ["--base", request.base, "--head", request.head, "--backend", report.run.backend]
+    if request.protocol.rounds == request.protocol.most_rounds:  # exactly that many
+        words += ["--rounds", str(request.protocol.rounds)]
     words += ["--patch", "SUGGESTION.diff"] if request.patch is not None else []
     return " ".join(words)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from bot.neutral import code, fenced, markup, prose
 from bot.reports.bench_folds import environment, numbers
-from bot.reports.bench_rows import checks, comparisons, done, title
+from bot.reports.bench_rows import basis, checks, comparisons, done, gaps, problem, title
 from bot.reports.bench_table import overview, table
 from gpu_runner.models import BenchmarkRun, BenchReport, Comparison
 from gpu_runner.records import TraceSummary
@@ -77,7 +77,7 @@ def _parts(report: BenchReport, address: str) -> Iterator[Part]:
 def _headline(report: BenchReport) -> str:
     if report.run.problem:
         return f"### GPU benchmark: nothing was {done(report)}"
-    said = f"### GPU benchmark: {report.headline} ({report.basis})"
+    said = f"### GPU benchmark: {report.headline} ({basis(report)})"
     if report.suggestion_headline is not None:
         said += f"; suggestion {report.suggestion_headline}"
     return said
@@ -110,7 +110,8 @@ def _benchmark(report: BenchReport, benchmark: BenchmarkRun) -> str:
             f"- {_pair(each)}: {prose(each.because)}" for each in comparisons(report, benchmark)
         ]
     reasons += [f"- {prose(check)}" for check in checks(benchmark)]
-    reasons += [f"- {prose(benchmark.problem)}"] if benchmark.problem else []
+    why = [problem(report, benchmark), *gaps(report, benchmark)]
+    reasons += [f"- {prose(each)}" for each in why if each]
     reasons += [f"- {prose(benchmark.log)}"] if benchmark.log else []
     parts.append("\n".join(reasons))
     if drawn := _drawn(benchmark):

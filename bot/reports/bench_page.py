@@ -19,7 +19,7 @@ from bot.bench_work import BenchState
 from bot.neutral import visible
 from bot.reports import bench_plot
 from bot.reports.bench_folds import around, repeat
-from bot.reports.bench_rows import checks, comparisons
+from bot.reports.bench_rows import basis, checks, comparisons, gaps, problem
 from bot.reports.bench_table import cells
 from gpu_runner.models import BenchmarkRun, BenchReport, Comparison
 from gpu_runner.records import Verdict
@@ -136,7 +136,7 @@ def _headline(bench: BenchState, report: BenchReport | None) -> str:
         return f"GPU benchmark: {bench.stage}"
     if report.run.problem:
         return "GPU benchmark: no result"
-    said = f"GPU benchmark: {report.headline} ({report.basis})"
+    said = f"GPU benchmark: {report.headline} ({basis(report)})"
     proposed = report.suggestion_headline
     return f"{said}; suggestion {proposed}" if proposed is not None else said
 
@@ -145,7 +145,8 @@ def _shown(report: BenchReport, benchmark: BenchmarkRun, number: int) -> Shown:
     found = comparisons(report, benchmark)
     pictured = number < MOST_PICTURES
     relevant = report.run.request.protocol.relevant_effect
-    notes = [*checks(benchmark), benchmark.problem, benchmark.log, *benchmark.alarms]
+    why = [problem(report, benchmark), *gaps(report, benchmark)]
+    notes = [*checks(benchmark), *why, benchmark.log, *benchmark.alarms]
     return Shown(
         name=visible(benchmark.name),
         variants=tuple(each.value for each in benchmark.variants),

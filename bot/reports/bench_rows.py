@@ -30,6 +30,12 @@ def done(report: BenchReport) -> str:
     return "modelled" if report.basis == "modelled" else "measured"
 
 
+def basis(report: BenchReport) -> str:
+    """What its numbers are, in words; those of a CPU say nothing about a GPU."""
+    on_cpu = report.basis == "measured" and not report.run.overlap_measured
+    return "measured on a CPU" if on_cpu else report.basis
+
+
 def machine(report: BenchReport) -> Iterator[str]:
     """Where it ran, and what the trees have to say."""
     run, around = report.run, report.run.environment
@@ -50,6 +56,19 @@ def comparisons(report: BenchReport, benchmark: BenchmarkRun) -> list[Comparison
 def overlaps(report: BenchReport, benchmark: BenchmarkRun) -> list[Overlap]:
     """Its overlaps."""
     return [each for each in report.overlaps if each.benchmark == benchmark.name]
+
+
+def problem(report: BenchReport, benchmark: BenchmarkRun) -> str:
+    """Why it has no numbers, where no verdict says so already."""
+    said = {each.because for each in comparisons(report, benchmark)}
+    return benchmark.problem if benchmark.problem and benchmark.problem not in said else ""
+
+
+def gaps(report: BenchReport, benchmark: BenchmarkRun) -> Iterator[str]:
+    """Why an overlap that one would expect is not given."""
+    for each in overlaps(report, benchmark):
+        if each.verdict is not None:
+            yield f"{each.variant}: {each.because}"
 
 
 def checks(benchmark: BenchmarkRun) -> Iterator[str]:
