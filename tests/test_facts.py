@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import tomllib
 from dataclasses import fields
@@ -347,3 +348,21 @@ def test_the_portable_block_sizes_fill_every_capability() -> None:
     for capability in GPUS["limits"]:
         for threads in GPUS["common"]["portable_block_sizes"]:
             assert occupancy(capability, threads)[0] == 100, capability
+
+
+def test_the_dry_run_names_no_library_and_no_word_of_the_order_of_device_work() -> None:
+    names = load_facts().names
+    roots = {name.partition(".")[0] for name in load_facts().table} - {"builtins", "warp"}
+    words = {f"{root}." for root in roots}
+    kept = {"async_op", "non_blocking", "pin_memory"}  # words that whole files are searched for
+    whole = {word for word in names["ordering_words"] if "_" in word} - kept
+    strange: list[str] = []
+    for path in sorted((FOLDER.parent / "dryrun").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            text = node.value
+            plain = " " not in text and len(text) < 60
+            if plain and (text.startswith(tuple(words)) or text in whole - EFFECTS):
+                strange.append(f"{path.name}:{node.lineno}: {text}")
+    assert strange == []

@@ -44,7 +44,7 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
 
 
 def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run:
-    found = scan(source.tree)
+    found = scan(source.tree, facts.names)
     run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
     run.tracks_streams = ordered
     run.for_gpu = _for_gpu(source, facts)

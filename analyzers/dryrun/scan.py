@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,10 @@ class ClassInfo:
 class Scan:
     """All functions and classes of a file, by node."""
 
+    # Words of attributes and keywords that show that a function cares about the order of device
+    # work, and the classes whose call does.
+    ordering: frozenset[str] = frozenset()
+    stream_classes: frozenset[str] = frozenset()
     functions: dict[FunctionNode, FunctionInfo] = field(
         default_factory=dict[FunctionNode, FunctionInfo]
     )
@@ -179,9 +183,12 @@ class _Scope:
     prefix: str
 
 
-def scan(tree: ast.Module) -> Scan:
-    """One walk over the tree, scope by scope."""
-    result = Scan()
+def scan(tree: ast.Module, names: Mapping[str, tuple[str, ...]]) -> Scan:
+    """One walk over the tree, scope by scope; `names` are the words that the facts list."""
+    result = Scan(
+        ordering=frozenset(names.get("ordering_words", ())),
+        stream_classes=frozenset(names.get("ordering_class", ())),
+    )
     scopes = [_Scope(tree.body, None, None, "")]
     while scopes:
         scopes.extend(_scan_scope(scopes.pop(), result))
@@ -234,24 +241,16 @@ def _open(
     return _Scope(node.body, info, None, f"{info.qualname}.")
 
 
-# Words of attributes and keywords that show that a function cares about the order of device work.
-_ORDERING = frozenset(
-    {"pin_memory", "non_blocking", "stream", "streams", "blocking", "wait_stream", "wait_event"}
-    | {"record_stream", "current_stream", "default_stream", "Stream", "set_stream", "async_op"}
-)
-_WHEN_CALLED = frozenset({"Stream"})  # the class alone leads to the default stream as well
-
-
 def _note_import(_: ast.AST, function: FunctionInfo | None, __: Scan) -> None:
     if function is not None:
         function.imports = True
 
 
-def _note_attribute(node: ast.Attribute, function: FunctionInfo | None, _: Scan) -> None:
+def _note_attribute(node: ast.Attribute, function: FunctionInfo | None, result: Scan) -> None:
     if function is None:
         return
     function.members.add(node.attr)
-    if node.attr in _ORDERING and node.attr not in _WHEN_CALLED:
+    if node.attr in result.ordering:
         function.ordering = True
     value = node.value
     if function.owner is not None and isinstance(value, ast.Attribute) and node.attr.endswith("_"):
@@ -277,8 +276,8 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
                 target.add(dotted(leftmost(part)))
         if function is not None:
             function.calls.add(callee.attr)
-            if callee.attr in _WHEN_CALLED or any(
-                keyword.arg in _ORDERING for keyword in node.keywords
+            if callee.attr in result.stream_classes or any(
+                keyword.arg in result.ordering for keyword in node.keywords
             ):
                 function.ordering = True
     elif isinstance(callee, ast.Name) and function is not None:

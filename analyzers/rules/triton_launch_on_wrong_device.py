@@ -154,6 +154,7 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
         return
     if _ONE_DEVICE.search(timeline.source.text):
         return
+    shared = _PER_PROCESS.search(timeline.source.text)
     seen: set[str] = set()
     for launch in launches:
         function = launch.place.function
@@ -172,10 +173,16 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
             f"{shown(timeline.text(launch.call.callee))} is launched on the current device, not "
             f"on the one that {where} lives on. With a second GPU that is a bad address or wrong "
             "numbers. Launch it within `torch.cuda.device(…)` of the tensor's device.",
-            Confidence.LIKELY if name is not None and len(seen) <= _SAID else Confidence.POSSIBLE,
+            Confidence.LIKELY
+            if name is not None and len(seen) <= _SAID and not shared
+            else Confidence.POSSIBLE,
             Severity.WARNING,
             fix=_fix(timeline, launch, name),
         )
+
+
+# One process for each GPU makes its device current once and for all.
+_PER_PROCESS = re.compile(r"\bdistributed\b|process_group|\bset_device\b|local_rank")
 
 
 def _handed_in(timeline: Timeline, launch: Launch, function: Function) -> list[Argument]:
