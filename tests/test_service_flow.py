@@ -212,7 +212,11 @@ def test_it_is_healthy_and_its_figures_and_logs_are_readable(
     assert 'hostside_jobs{kind="review",state="done"}' in service.get("/metrics").text
     ended = [line for line in service.lines if line["message"] == "job ended"]
     assert ended
-    assert all(line["delivery"] and line["key"] for line in ended)
+    assert all(line["key"] for line in ended)
+    # A benchmark's comment follows its machine and the clock, which no delivery brings.
+    asked_for = [line for line in ended if not line["key"].startswith("bench:")]
+    assert asked_for
+    assert all(line["delivery"] for line in asked_for)
     text = "\n".join(service.raw)
     for secret in ("ghs_", "torch.zeros", "a secret of the tests", "PRIVATE KEY"):
         assert secret not in text
