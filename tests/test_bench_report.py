@@ -157,6 +157,20 @@ def test_why_a_benchmark_has_no_numbers_is_said_once() -> None:
     assert "\n- it does not run" not in said
 
 
+def test_of_very_many_benchmarks_those_that_found_something_are_shown() -> None:
+    report = made(tuple(f"gpu_bench/a.py::same_{n}" for n in range(200)))
+    same, *others = report.run.benchmarks
+    alike = tuple(replace(p, samples_ns=(25e6,)) for p in same.rounds[0].processes)
+    even = tuple(replace(turn, processes=alike) for turn in same.rounds)
+    calm = tuple(replace(each, rounds=even) for each in (same, *others))
+    slow = replace(others[0], name="gpu_bench/a.py::the_slow_one")
+    said = markdown(drawn(replace(report.run, benchmarks=(*calm, slow))))
+    table, _, rest = said.partition("503 more rows are left out here.")
+    assert len(said) < 60_000
+    assert "the_slow_one" in table.splitlines()[6]
+    assert rest
+
+
 def test_an_overlap_that_is_not_given_has_its_reason_in_the_thread() -> None:
     report = made()
     one = report.run.benchmarks[0]

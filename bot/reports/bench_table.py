@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from bot.neutral import code
 from bot.reports.bench_rows import MARKS, change, comparisons, duration, overlaps, share
 from gpu_runner.models import BenchmarkRun, BenchReport
-from gpu_runner.records import Device, TraceSummary, Variant
+from gpu_runner.records import Device, TraceSummary, Variant, Verdict
 
+MOST_ROWS = 100  # of the overview
 ROWS = (
     *("latency, p50", "latency, p90", "against base", "against head", "copy/compute overlap"),
     *("exposed copy", "GPU idle", "host waits", "H2D bandwidth", "D2H bandwidth"),
@@ -18,11 +19,8 @@ ROWS = (
 
 
 def overview(report: BenchReport) -> str:
-    """All comparisons of all benchmarks."""
-    rows = [
-        "| benchmark | variant | before | after | change | overlap |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
+    """The comparisons of all benchmarks; of very many those that found something come first."""
+    rows: list[tuple[Verdict, str]] = []
     for benchmark in report.run.benchmarks:
         shares = {each.variant: share(each) for each in overlaps(report, benchmark)}
         for found in comparisons(report, benchmark):
@@ -35,8 +33,13 @@ def overview(report: BenchReport) -> str:
                 f"{MARKS.get(found.verdict, '')} {change(found)}".strip(),
                 shares.get(found.variant, "–"),
             )
-            rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+            rows.append((found.verdict, "| " + " | ".join(cells) + " |"))
+    head = "| benchmark | variant | before | after | change | overlap |\n|---|---|--:|--:|--:|--:|"
+    if len(rows) > MOST_ROWS:
+        rows.sort(key=lambda row: row[0] not in MARKS)
+    shown = "\n".join([head, *(row for _, row in rows[:MOST_ROWS])])
+    left = len(rows) - MOST_ROWS
+    return f"{shown}\n\n{left} more rows are left out here." if left > 0 else shown
 
 
 def _cell(text: str) -> str:
