@@ -30,8 +30,8 @@ from bot.work import Bell, Kind, State
 
 ORDER = Order(
     repo="ada/glue", number=7, installation=3, base_sha="b" * 40, head_sha="a" * 40, author="ada",
-    comment=11, targets=("gpu_bench/copies.py::ring",), suggestion="all 2 suggestions", patch="+x\n",
-    fingerprints=("f1", "f2"), gpu="a100",
+    comment=11, targets=("gpu_bench/copies.py::ring",), suggestion="all 2 suggestions",
+    patch="+x\n", fingerprints=("f1", "f2"), gpu="a100",
 )  # fmt: skip
 PLAIN = replace(ORDER, gpu="", number=8)
 
