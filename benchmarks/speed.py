@@ -25,7 +25,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -76,21 +76,25 @@ def python_files(tree: Path) -> Sequence[Path]:
     return found
 
 
-def cost_of(command: Sequence[str], folder: Path = ROOT) -> Cost:
-    """What the command costs; exit codes 0 and 1 count as success."""
+def cost_of(command: Sequence[str], folder: Path = ROOT, watched: bool = False) -> Cost:
+    """What the command costs; exit codes 0 and 1 count as success.
+
+    Its memory is known only if it was `watched`, and its time is then of no use: the watcher holds
+    a core, and the pages of whomever it looks at.
+    """
     start = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors, env=_environment()
         )
-        peak = _Peak(process.pid)
+        peak = _Peak(process.pid) if watched else None
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in (0, 1):
             errors.seek(0)
             sys.exit(f"{' '.join(command)} answered {process.returncode}: {errors.read(2000)!r}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime, peak.stop())
+    return Cost(wall, usage.ru_utime + usage.ru_stime, peak.stop() if peak else 0.0)
 
 
 def _environment() -> dict[str, str]:
@@ -149,7 +153,7 @@ def median(costs: Sequence[Cost]) -> Cost:
     return Cost(
         statistics.median(cost.wall for cost in costs),
         statistics.median(cost.cpu for cost in costs),
-        max(cost.peak for cost in costs),
+        0.0,
     )
 
 
@@ -164,12 +168,11 @@ def whole_tree(tree: Path, rounds: int, rival: str | None) -> None:
     print(subprocess.run(commands["bare parse"], env=_environment(), check=True, text=True,
                          stdout=subprocess.PIPE).stdout.strip())  # fmt: skip
     seen: dict[str, list[Cost]] = {name: [] for name in commands}
-    for number in range(rounds + 1):
+    peaks = {name: cost_of(command, watched=True).peak for name, command in commands.items()}
+    for _ in range(rounds):
         for name, command in commands.items():
-            cost = cost_of(command)
-            if number:
-                seen[name].append(cost)
-    costs = {name: median(runs) for name, runs in seen.items()}
+            seen[name].append(cost_of(command))
+    costs = {name: replace(median(runs), peak=peaks[name]) for name, runs in seen.items()}
     for name, cost in costs.items():
         print(
             f"{name:16s} {cost.wall:7.2f} s wall {cost.cpu:7.2f} s CPU "
