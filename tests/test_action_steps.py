@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,17 @@ from tests.action_runner import ROOT, Runner, action_copy, bare_environment
 from tests.action_scene import Stage, stage
 
 ACT = shutil.which("act", path=os.environ.get("HOSTSIDE_WORKFLOW_TOOLS") or None) or ""
+# What a workflow may set for the reviewed project; none of it may count for ours.
+MEANT_FOR_THE_PROJECT = {
+    "PIP_CONSTRAINT": "constraints.txt",
+    "PIP_REQUIRE_HASHES": "1",
+    "PIP_TARGET": "vendored",
+    "PYTHONPATH": ".",
+    "UV_CONSTRAINT": "constraints.txt",
+    "UV_EXCLUDE_NEWER": "2020-01-01",
+    "UV_REQUIRE_HASHES": "1",
+    "UV_SYSTEM_PYTHON": "1",
+}
 HOSTILE = "raise SystemExit('the reviewed project was imported')\n"
 
 
@@ -33,11 +45,31 @@ def runner(opened: Stage, action: Path) -> Runner:
     for name in ("bot", "analyzers", "json", "githubkit"):
         (workspace / f"{name}.py").write_text(HOSTILE)
     (workspace / "uv.toml").write_text("index-url = 'http://127.0.0.1:1/simple'\n")
+    (workspace / ".python-version").write_text("/nowhere\n")
     steps = opened.directory / "steps"
     steps.mkdir()
     cache = {"RUNNER_TOOL_CACHE": str(opened.directory / "tool cache"), "RUNNER_OS": "Linux"}
     token = {"TOKEN": opened.token()}
-    return Runner(action, workspace, steps, bare_environment() | told | cache | token)
+    return Runner(
+        action, workspace, steps, bare_environment() | MEANT_FOR_THE_PROJECT | told | cache | token
+    )
+
+
+def installed_twice_at_once(at_work: Runner) -> list[str]:
+    """What two jobs of one machine say that start in the same moment."""
+    environment = at_work.environment | {"GITHUB_ACTION_PATH": str(at_work.action)}
+    script = str(at_work.action / "deploy" / "action" / "install.sh")
+    jobs = [
+        subprocess.Popen(
+            ["bash", script], cwd=at_work.workspace, stdout=subprocess.PIPE, text=True,
+            env=environment | {"GITHUB_OUTPUT": str(at_work.directory / f"job-{number}")},
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    said = [job.communicate()[0] for job in jobs]
+    left = [(at_work.directory / f"job-{number}").read_text() for number in range(2)]
+    assert left[0] == left[1]
+    return sorted(line.split()[1] for line in said)
 
 
 @pytest.mark.slow
@@ -52,9 +84,14 @@ def test_the_steps_run_in_an_environment_of_their_own(opened: Stage, installer: 
         at_work.environment["PATH"] += os.pathsep + programs
     seen = sorted(p.name for p in at_work.workspace.iterdir())
 
+    assert installed_twice_at_once(at_work) == ["found", "made"]
+    (lock,) = opened.directory.glob("tool cache/hostside/*/*.lock")
+    lock.unlink()
+    lock.mkdir()  # a tool cache that came with the machine may be closed to jobs
     outputs = at_work.use()
+    lock.rmdir()
     assert at_work.outcomes == [0, 1], at_work.log
-    assert "made the environment" in at_work.log
+    assert "found the environment" in at_work.log
     assert (outputs["findings"], outputs["suggestions"]) == ("2", "2")
     assert outputs["conclusion"] == "failure"
     assert json.loads(Path(outputs["sarif"]).read_text())["version"] == "2.1.0"
@@ -90,6 +127,29 @@ def test_a_runner_without_python_is_told_what_to_add(opened: Stage, tmp_path: Pa
     assert "add actions/setup-python before this step" in at_work.log
 
 
+def test_a_machine_without_a_place_to_write_is_told(opened: Stage, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    at_work = runner(opened, ROOT)
+    at_work.environment |= dict.fromkeys(
+        ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"), str(tmp_path / "file" / "below")
+    )
+    at_work.use()
+    assert at_work.outcomes == [2]
+    assert "::error title=Hostside::neither RUNNER_TOOL_CACHE nor RUNNER_TEMP" in at_work.log
+
+
+def test_the_workspace_does_not_choose_the_python(opened: Stage, tmp_path: Path) -> None:
+    # As pyenv, mise and asdf do: they do what a file in the current folder says.
+    shim = tmp_path / "bin" / "python3.13"
+    shim.parent.mkdir()
+    shim.write_text('#!/bin/sh\n[ ! -e .python-version ] || echo "::error::asked the workspace"\n')
+    shim.chmod(0o755)
+    at_work = runner(opened, ROOT)
+    at_work.environment["PATH"] = os.pathsep.join([str(shim.parent), at_work.environment["PATH"]])
+    at_work.use()
+    assert "asked the workspace" not in at_work.log
+
+
 def test_a_python_that_is_too_old_is_named(opened: Stage, tmp_path: Path) -> None:
     old = tmp_path / "python2"
     old.write_text("#!/bin/sh\nexit 1\n")
@@ -118,13 +178,15 @@ def test_the_pinned_packages_are_those_that_the_project_allows() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["action"]]
-    lines = (ROOT / "deploy" / "action" / "requirements.txt").read_text().splitlines()
+    text = (ROOT / "deploy" / "action" / "requirements.txt").read_text().replace("\\\n", "")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    # A version alone says little: who takes over a project can add a file to an old one.
+    assert [line for line in lines if not re.search(r" --hash=sha256:[0-9a-f]{64}", line)] == []
     pinned = {
         one.name: str(one.specifier)
-        for one in (Requirement(line) for line in lines if not line.startswith("#"))
+        for one in (Requirement(line.partition(" --hash")[0]) for line in lines)
     }
-    loose = [name for name, version in pinned.items() if not version.startswith("==")]
-    assert loose == ["certifi"]
+    assert [name for name, version in pinned.items() if not version.startswith("==")] == []
     for requirement in map(Requirement, wanted):
         version = pinned[requirement.name].removeprefix("==")
         assert requirement.specifier.contains(version), (requirement.name, version)

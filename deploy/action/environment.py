@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,12 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 PINNED = Path(__file__).resolve().with_name("requirements.txt")
 PACKAGES = ("analyzers", "bot", "gpu_runner")
-# They would lead the installation elsewhere.
-UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "VIRTUAL_ENV")
+# What is kept of pip's and uv's own variables: where packages come from. Others are meant for the
+# project, and would lead ours elsewhere (a target, constraints, another Python).
+SETTINGS = re.compile(r"(PIP|UV)_|PYTHON|VIRTUAL_ENV$")
+SOURCES = re.compile(
+    r"(PIP|UV)_.*(INDEX|LINKS|CERT|TLS|PROXY|CACHE|HOST|TIMEOUT|RETRIES|KEYRING|CONFIG|OFFLINE)"
+)
 
 
 def digest() -> str:
@@ -36,21 +41,27 @@ def digest() -> str:
     return found.hexdigest()[:16]
 
 
-def place() -> Path:
-    """Where the environment is or will be."""
+def places() -> list[Path]:
+    """Where the environment is or may be made, the best first."""
     project = tomllib.loads((SOURCE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     base = hashlib.sha256(sys.base_prefix.encode()).hexdigest()[:8]
     tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}-{base}"
     name = Path("hostside") / f"{project['version']}-{digest()}" / tag
-    for variable in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"):
-        folder = Path(os.environ.get(variable) or "/nowhere") / name
+    folders = (os.environ.get(variable) for variable in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"))
+    return [Path(folder) / name for folder in folders if folder]
+
+
+def writable(folders: list[Path]) -> Path:
+    """The first one that can be made."""
+    for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
         if os.access(folder.parent, os.W_OK):
             return folder
-    sys.exit("::error title=Hostside::neither RUNNER_TOOL_CACHE nor RUNNER_TEMP can be written")
+    print("::error title=Hostside::neither RUNNER_TOOL_CACHE nor RUNNER_TEMP can be written")
+    sys.exit(2)
 
 
 def works(folder: Path) -> bool:
@@ -76,14 +87,17 @@ def make(folder: Path) -> None:
         call(folder, sys.executable, "-I", "-m", "venv", str(folder))
         install = [str(python), "-I", "-m", "pip", "install", "--quiet", "--no-input"]
         install.append("--disable-pip-version-check")
-    call(folder, *install, "-r", str(PINNED))
-    call(folder, *install, "--no-deps", "--no-build-isolation", str(SOURCE))
+    # The list is complete; to look for what else might be needed could only add what is not in it.
+    install.append("--no-deps")
+    call(folder, *install, "--require-hashes", "-r", str(PINNED))
+    call(folder, *install, "--no-build-isolation", str(SOURCE))
     (folder / "ready").touch()
 
 
 def call(folder: Path, *command: str) -> None:
     """Run a command outside of the workspace, whose settings must not count."""
-    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    dropped = {n for n in os.environ if SETTINGS.match(n) and not SOURCES.match(n)}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     try:
         subprocess.run(command, check=True, cwd=folder.parent, env=kept, stdout=sys.stderr)
     except subprocess.CalledProcessError as problem:
@@ -96,16 +110,18 @@ def call(folder: Path, *command: str) -> None:
 
 def main() -> None:
     """Print and give to the next step where the environment's Python is."""
-    folder = place()
-    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another job of this machine may be making it
-        found = works(folder)
-        if not found:
-            make(folder)
-    print(
-        f"hostside: {'found' if found else 'made'} the environment for "
-        f"Python {platform.python_version()}"
-    )
+    folders = places()
+    # `ready` is written last, so a complete one needs no lock; nor need it be writable.
+    folder = next((each for each in folders if works(each)), None)
+    verb = "found"
+    if folder is None:
+        folder = writable(folders)
+        with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another job of this machine may be making it
+            if not works(folder):
+                make(folder)
+                verb = "made"
+    print(f"hostside: {verb} the environment for Python {platform.python_version()}")
     with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8") as output:
         output.write(f"python={folder / 'bin' / 'python'}\n")
 

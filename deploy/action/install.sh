@@ -26,13 +26,20 @@ find_python() {
     fi
   done
   if command -v uv >/dev/null; then
-    (cd "$GITHUB_ACTION_PATH" && uv python install --quiet 3.12 && uv python find 3.12) || true
+    { uv python install --quiet 3.12 && uv python find 3.12; } || true
   fi
 }
 
 [ "${RUNNER_OS:-Linux}" != Windows ] || fail "Hostside runs on Linux and macOS runners, not on Windows"
 
 python=${HOSTSIDE_PYTHON:-}
+case $python in
+  /*) ;;
+  */*) python=$PWD/$python ;;
+esac
+# Version managers ask the folder which Python is meant; the workspace, which may hold a stranger's
+# code, shall not answer.
+cd "$GITHUB_ACTION_PATH"
 if [ -n "$python" ]; then
   usable "$python" || fail "input python: $python is no Python of 3.11 or newer with venv"
 else
