@@ -13,6 +13,7 @@ from pathlib import Path
 from bot import action_artifact, baseline, config_nearest
 from bot import config as configuration
 from bot.action_event import FOLLOWED, Trigger
+from bot.action_files import within
 from bot.action_inputs import Inputs
 from bot.action_needs import READ_CODE, READ_PULLS, needing
 from bot.config import PYPROJECT, Reader, RepoConfig
@@ -126,11 +127,12 @@ def _tree(here: Workplace) -> Review:
     """The review of every file of the checkout."""
     root = Path(here.environment.get("GITHUB_WORKSPACE") or ".").resolve()
     top = root / here.inputs.working_directory
-    if not top.is_dir() or not any(top.iterdir()):
+    if not within(top, root) or not top.is_dir() or not any(top.iterdir()):
         raise UsageError(f"{top} holds no files; a scan of the tree needs actions/checkout first")
     reader = _settings_of(here, root)
     config = configuration.load(reader)
-    files = find([str(top)], root)
+    # A link that leads out of it shows files of the machine, not of the repository.
+    files = [file for file in find([str(top)], root) if within(Path(file.source), root)]
     above = config_nearest.folders_above(file.inside for file in files)
     # Each may be a request to GitHub, so only where there is a file to ask for.
     folders = [folder for folder in above if (root / folder / PYPROJECT).is_file()]

@@ -36,6 +36,11 @@ def _append(environment: Mapping[str, str], name: str, text: str) -> None:
         raise UsageError(f"{name}: the file cannot be written ({problem.strerror})") from problem
 
 
+def within(path: Path, folder: Path) -> bool:
+    """Whether the path lies in the folder, wherever links lead."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
 def write(path: Path, text: str) -> None:
     """Write a report, making its folder."""
     try:

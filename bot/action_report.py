@@ -8,8 +8,9 @@ from pathlib import Path
 
 from analyzers.finding import Confidence
 from bot import action_artifact
-from bot.action_files import LARGEST_SUMMARY, write
+from bot.action_files import LARGEST_SUMMARY, within, write
 from bot.action_post import Told
+from bot.errors import UsageError
 from bot.neutral import prose
 from bot.pulls import PullRef
 from bot.reports import json, markdown, sarif
@@ -37,7 +38,13 @@ class Outbox:
 
     def sarif(self, named: str) -> Path:
         """The SARIF file: where the input says, below the workspace, or out of its way."""
-        return self.workspace / named if named else self.folder / "hostside.sarif"
+        if not named:
+            return self.folder / "hostside.sarif"
+        path = self.workspace / named
+        # Through a link that a stranger's commit brings, a file of the machine would be replaced.
+        if not within(path, self.workspace):
+            raise UsageError(f"input sarif-file: {named!r} does not lie below the workspace")
+        return path
 
 
 def lines(review: Review, told: Told) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.action_scene import READ, Stage, stage
+from bot.action import run
+from tests.action_scene import READ, Stage, outcome, stage
 from tests.github_scene import BASE, CLEAN, HEAD
 from tests.standin.suggestions import blocks
 
@@ -327,6 +330,19 @@ def test_broken_settings_are_named_with_their_line(tmp_path: Path) -> None:
         done = made.act()
     assert done.code == 2
     assert "pyproject.toml:2: there is no key 'ignores'" in done.log
+
+
+def test_an_error_of_our_own_is_said_and_cannot_speak_to_the_runner(opened: Stage) -> None:
+    def broken(*_: object) -> Any:
+        raise RuntimeError("first\n::error::owned")
+
+    environment = opened.environment("pull_request", {})
+    out = io.StringIO()
+    done = outcome(run(environment, out, broken), out.getvalue(), environment)
+    assert (done.code, done.outputs["conclusion"]) == (3, "neutral")
+    assert done.log.count("\n") == 1
+    assert "an internal error (RuntimeError: first%0A::error::owned)" in done.log
+    assert "## Hostside: failed" in done.summary
 
 
 def test_outside_of_actions_one_sentence_says_so(capsys: pytest.CaptureFixture[str]) -> None:

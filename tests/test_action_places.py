@@ -120,6 +120,28 @@ def test_a_pull_request_cannot_bring_the_settings_of_its_own_scan(opened: Stage)
     assert opened.act("pull_request", {"scan": "tree"}).outputs["findings"] == "2"
 
 
+def test_links_of_a_checkout_lead_nowhere(opened: Stage, tmp_path: Path) -> None:
+    workspace = Path(opened.environment("push", {})["GITHUB_WORKSPACE"])
+    outside = tmp_path / "of the machine"
+    outside.mkdir()
+    (outside / "secret.py").write_text(HEAD)
+    (outside / "precious").write_text("kept")
+    (workspace / "clean.py").write_text(BASE)
+    (workspace / "train.py").symlink_to(outside / "secret.py")
+    (workspace / "package").symlink_to(outside)
+    (workspace / "report.sarif").symlink_to(outside / "precious")
+    scanned = opened.act("push", {"scan": "tree"})
+    assert (scanned.code, scanned.outputs["findings"]) == (0, "0")
+    named = opened.act("push", {"scan": "tree", "working-directory": "package"})
+    assert (named.code, named.outputs["conclusion"]) == (2, "neutral")
+    for place in ("report.sarif", "package/new.sarif", "../new.sarif", str(outside / "new")):
+        done = opened.act("push", {"sarif-file": place})
+        assert (done.code, done.outputs["sarif"]) == (2, "")
+        assert "does not lie below the workspace" in done.log
+    assert (outside / "precious").read_text() == "kept"
+    assert sorted(file.name for file in outside.iterdir()) == ["precious", "secret.py"]
+
+
 # The events as GitHub publishes them.
 
 
