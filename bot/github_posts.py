@@ -62,9 +62,13 @@ class Posts:
         lost = [c.fingerprint for c in files if not self._on_file(ref, c)]
         return replace(posted, files=len(files) - len(lost), lost=tuple(lost))
 
-    def _there(self, ref: PullRef) -> frozenset[str]:
-        """Fingerprints that already have our comment for this head."""
-        return frozenset(fingerprint(comment.body) for comment in self._ours_here(ref))
+    def _there(self, ref: PullRef, draft: int = 0) -> frozenset[str]:
+        """Fingerprints that already have our comment for this head, those of the draft apart."""
+        return frozenset(
+            fingerprint(comment.body)
+            for comment in self._ours_here(ref)
+            if not draft or comment.pull_request_review_id != draft
+        )
 
     def _ours_here(self, ref: PullRef) -> list[LineComment]:
         return [
@@ -86,7 +90,7 @@ class Posts:
             wanted = frozenset(comment.fingerprint for comment in comments)
             draft = drafts.make(ref, body, wanted, lambda: self._there(ref))
             # Looked at again now that nobody else can post: another run may just have done so.
-            there = self._there(ref)
+            there = self._there(ref, draft)
             if not wanted & there:
                 return drafts.submit(ref, draft, text), len(comments)
             drafts.discard(ref, draft)

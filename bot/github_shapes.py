@@ -104,6 +104,7 @@ class LineComment(Shape):
     original_commit_id: str = ""
     commit_id: str = ""
     in_reply_to_id: int | None = None
+    pull_request_review_id: int | None = None
     subject_type: str = "line"
     reactions: Reactions = Reactions()
 

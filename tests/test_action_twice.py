@@ -120,6 +120,17 @@ def test_a_draft_of_somebody_else_is_no_matter(opened: Stage) -> None:
     assert post(opened, plan(ONE)).comments == 1
 
 
+def test_a_github_that_lists_the_comments_of_a_draft_loses_no_review(
+    opened: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = opened.github.world
+    monkeypatch.setattr(
+        world, "comments_on", lambda pull: [c for c in world.line_comments if c.pull is pull]
+    )
+    assert post(opened, plan(ONE)).comments == 1
+    assert [review.partition(":")[0] for review in opened.reviews] == ["COMMENTED"]
+
+
 def test_only_what_nobody_said_yet_is_said(opened: Stage) -> None:
     post(opened, plan(ONE))
     assert post(opened, plan(ONE, TWO)).comments == 1
