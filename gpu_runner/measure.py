@@ -28,8 +28,8 @@ from gpu_runner.records import (
 )
 from gpu_runner.repetition import repeated
 from gpu_runner.rounds import TimingPass
-from gpu_runner.stats import log_ratios, order
-from gpu_runner.timing import Aside, Open, Snapshot, Taken, Timing, pace, take
+from gpu_runner.stats import log_ratios, order, plan_rounds
+from gpu_runner.timing import Aside, Snapshot, Taken, Timing, counted, pace, take
 from gpu_runner.tracing import least_ns, sites, summarised, trace_once
 
 SAVED = 0.1  # share of the base's time; a smaller saving raises no alarm
@@ -139,7 +139,7 @@ def _timed(bench: Bench, subject: Subject, found: BenchmarkRun, gate: _Passed) -
         bench.protocol,
         together=bench.backend is not Backend.CUDA,
         secret=secrets.token_hex(16),
-        open=_counted(bench, subject),
+        open=counted(bench.open, bench.tick, subject.name, plan_rounds(bench.protocol, passed)),
         snapshot=bench.snapshot,
     )
     rounds = _Rounds(timing, passed)
@@ -167,14 +167,6 @@ def _timed(bench: Bench, subject: Subject, found: BenchmarkRun, gate: _Passed) -
         log = f"{rounds.left_out} batches left out: other programs held the processor meanwhile"
         found = replace(found, log=log)
     return with_traces(bench, subject, found, passed, timed)
-
-
-def _counted(bench: Bench, subject: Subject) -> Open:
-    def open_counted(variant: Variant) -> AbstractContextManager[Conversation]:
-        bench.tick(f"{subject.name}: timing {variant}")
-        return bench.open(variant)
-
-    return open_counted
 
 
 class _WrongResultError(RunnerError):

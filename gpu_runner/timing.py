@@ -13,6 +13,7 @@ import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from gpu_runner.conversation import Collected, Conversation, Farewell
 from gpu_runner.gate import Subject, Tried
 from gpu_runner.records import Backend, Clocks, Process, Protocol, Round, Variant
+from gpu_runner.stats import Plan
 
 Open = Callable[[Variant], AbstractContextManager[Conversation]]
 Snapshot = Callable[[], Clocks | None]
@@ -71,6 +73,22 @@ class Timing:
     secret: str
     open: Open
     snapshot: Snapshot
+
+
+def counted(open_one: Open, tick: Callable[[str], None], name: str, plan: Plan) -> Open:
+    """The same way to open a process, which says beforehand which round it is for."""
+    opened: Counter[Variant] = Counter()
+    most = plan.looks[-1]
+
+    def open_counted(variant: Variant) -> AbstractContextManager[Conversation]:
+        opened[variant] += 1
+        number = opened[variant]
+        # Beyond the plan are rounds that are measured anew, or repeated to confirm a difference.
+        among = f" of at most {most}" if number <= most else ""
+        tick(f"{name}: timing {variant}, round {number}{among}")
+        return open_one(variant)
+
+    return open_counted
 
 
 def pace(base: Tried, protocol: Protocol, backend: Backend) -> Pace:

@@ -49,7 +49,7 @@ def test_a_report_comes_back_and_progress_on_the_way(tmp_path: Path) -> None:
     assert report.run.benchmarks[0].correct
     assert all(beat.running and beat.total >= beat.done for beat in beats)
     assert beats[-1].done > 1
-    assert any("timing head" in beat.doing for beat in beats)
+    assert any("timing head, round 1 of at most 2" in beat.doing for beat in beats)
 
 
 def test_a_sandbox_that_is_gone_is_a_sentence(
