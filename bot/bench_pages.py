@@ -127,9 +127,9 @@ def _found(records: BenchRecords, token: str) -> BenchState:
 
 
 def _downloads(records: BenchRecords, bench: BenchState, public_url: str) -> list[Download]:
-    here = run_path(bench)
+    here = bench.token  # as seen from its page, whatever path a proxy puts before it
     files = [
-        trace_download(name, f"{here}/{name}", public_url)
+        trace_download(name, f"{here}/{name}", f"{public_url}/r/")
         for name in records.files(bench.id)
         if _TRACE.match(name)
     ]
