@@ -89,7 +89,7 @@ def _prove_together(
     """The proofs of one analysis; none where only trying each alone can tell."""
     from analyzers.engine import analyze
 
-    if len(findings) < 2 or _share_lines(findings):
+    if len(findings) < 2 or _overlap(findings):
         return {}
     trials = [replace(_read(path, text, finding), source=None) for finding in findings]
     edits = [edit for finding in findings if finding.fix for edit in finding.fix.edits]
@@ -105,10 +105,10 @@ def _prove_together(
     }
 
 
-def _share_lines(findings: Iterable[Finding]) -> bool:
-    """Whether two fixes edit one line: then they hardly go together."""
+def _overlap(findings: Iterable[Finding]) -> bool:
+    """Whether two fixes edit the same place, or touch: then they hardly go together."""
     spans = sorted(edit.span for finding in findings if finding.fix for edit in finding.fix.edits)
-    return any(after.line <= one.end_line for one, after in pairwise(spans))
+    return any((after.line, after.column) <= one[2:] for one, after in pairwise(spans))
 
 
 @dataclass(frozen=True, slots=True)

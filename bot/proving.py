@@ -37,8 +37,8 @@ def with_suggestions(
         _suggestion(job, text, item.finding, proof) if proof else None
         for item, proof in zip(items, proven, strict=True)
     )
-    clean = next((proof.joint for proof in proven if proof), "")
-    together = _proven_together(job, text, suggestions, before, clean)
+    joints = [proof.joint if proof else "" for proof in proven]
+    together = _proven_together(job, text, suggestions, before, joints)
     return tuple(
         replace(item, suggestion=found) for item, found in zip(items, together, strict=True)
     )
@@ -63,11 +63,11 @@ def _proven_together(
     text: str,
     suggestions: list[Suggestion | None],
     before: Sequence[Finding],
-    clean: str,
+    joints: Sequence[str],
 ) -> list[Suggestion | None]:
     """The same, where a batch commit of all that are one click adds no finding.
 
-    `clean` is a text of which that is known.
+    Those of one joint proof go together; `joints` are the texts of those proofs.
     """
     result = list(suggestions)
     known = Counter(f.rule for f in before)
@@ -75,9 +75,10 @@ def _proven_together(
         clicks = [s for s in result if s and s.one_click]
         if len(clicks) < 2:
             break
-        batch = apply_all(text, clicks)
-        if batch == clean:
+        shared = {joint for each, joint in zip(result, joints, strict=True) if each in clicks}
+        if len(shared) == 1 and "" not in shared:
             break
+        batch = apply_all(text, clicks)
         after = analyze(job.name, batch, job.config)
         if after.status == "analysed" and Counter(f.rule for f in after.findings) <= known:
             break
