@@ -87,6 +87,15 @@ def test_no_script_is_put_together_from_an_event(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_what_is_installed_is_a_commit_of_a_copy_and_no_name_in_a_registry(path: Path) -> None:
+    text = path.read_text()
+    wanted = re.findall(r"HOSTSIDE_REQUIREMENT \|\| '(.+?)'", text)
+    address = r"hostside\[[a-z,]+\] @ git\+https://github\.com/OWNER/hostside@[0-9a-f]{40}"
+    assert [each for each in wanted if not re.fullmatch(address, each)] == []
+    assert len(re.findall(r"-m pip install .*\"\$REQUIREMENT\"", text)) == len(wanted)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
 def test_every_job_ends_by_itself(path: Path) -> None:
     assert [key for key, job in jobs(path).items() if "timeout-minutes" not in job] == []
 

@@ -209,11 +209,11 @@ def short_cut(folder: Path) -> Path:
     here.mkdir(parents=True)
     python = shutil.which("python3") or sys.executable
     make = f"""#!/bin/sh
-if [ "$1 $2" = "-m venv" ]; then
-  mkdir -p "$3/bin"
-  printf '#!/bin/sh\\n[ "$1 $2" = "-m pip" ] || exit 9\\n' > "$3/bin/python"
-  printf '#!/bin/sh\\nPYTHONPATH={ROOT} exec {sys.executable} -m bot "$@"\\n' > "$3/bin/hostside"
-  chmod +x "$3/bin/python" "$3/bin/hostside"
+if [ "$1 $2 $3" = "-I -m venv" ]; then
+  mkdir -p "$4/bin"
+  printf '#!/bin/sh\\n[ "$1 $2 $3" = "-I -m pip" ] || exit 9\\n' > "$4/bin/python"
+  printf '#!/bin/sh\\nPYTHONPATH={ROOT} exec {sys.executable} -m bot "$@"\\n' > "$4/bin/hostside"
+  chmod +x "$4/bin/python" "$4/bin/hostside"
 else
   exec {python} "$@"
 fi
