@@ -266,6 +266,19 @@ def test_a_next_page_on_another_server_is_not_followed() -> None:
         client.close()
 
 
+def test_the_token_goes_to_no_other_server_by_a_redirection() -> None:
+    with respx.mock(assert_all_called=True) as net:
+        away = {"Location": "https://evil.example/pulls/1"}
+        net.get("https://api.github.com/repos/o/r/pulls/1").respond(302, headers=away)
+        route = net.get("https://evil.example/pulls/1").respond(json={"state": "open"})
+        client = connect(Access(), token="secret", repository="o/r")
+        with pytest.raises(BotError, match="not the pullrequest"):
+            client.pull(REF)
+        client.close()
+    assert all("Authorization" not in call.request.headers for call in route.calls)
+    assert "secret" not in str([call.request.headers.raw for call in route.calls])
+
+
 @pytest.mark.parametrize(
     "answer",
     [
