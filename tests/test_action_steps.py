@@ -115,15 +115,44 @@ def test_the_steps_run_in_an_environment_of_their_own(opened: Stage, installer: 
     assert len(opened.comments) == 2
 
 
-def test_a_runner_without_python_is_told_what_to_add(opened: Stage, tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
+def bare_machine(opened: Stage) -> tuple[Runner, Path]:
+    """A runner without any Python, and the folder with its programs."""
+    programs = opened.directory / "bin"
     programs.mkdir()
     for name in ("bash", "env"):
         (programs / name).symlink_to(shutil.which(name) or "")
     at_work = runner(opened, ROOT)
     at_work.environment |= {"PATH": str(programs)}
+    return at_work, programs
+
+
+def test_a_runner_without_python_is_told_what_to_add(opened: Stage) -> None:
+    at_work, _ = bare_machine(opened)
     at_work.use()
     assert at_work.outcomes == [2]
+    assert "add actions/setup-python before this step" in at_work.log
+
+
+def test_a_runner_with_nothing_but_uv_gets_its_python(opened: Stage) -> None:
+    at_work, programs = bare_machine(opened)
+    python = programs / "of uv"
+    python.write_text('#!/bin/sh\necho "it runs ${2##*/}"\n')
+    uv = programs / "uv"
+    uv.write_text(f'#!/bin/sh\n[ "$2" = install ] && echo fetched || echo "{python}"\n')
+    for file in (python, uv):
+        file.chmod(0o755)
+    at_work.use()
+    assert "it runs environment.py" in at_work.log
+
+
+def test_why_uv_brought_no_python_is_in_the_log(opened: Stage) -> None:
+    at_work, programs = bare_machine(opened)
+    uv = programs / "uv"
+    uv.write_text('#!/bin/sh\n[ "$3" = --no-progress ] && echo "no way out" >&2\nexit 1\n')
+    uv.chmod(0o755)
+    at_work.use()
+    assert at_work.outcomes == [2]
+    assert "no way out" in at_work.log
     assert "add actions/setup-python before this step" in at_work.log
 
 

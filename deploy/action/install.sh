@@ -26,7 +26,8 @@ find_python() {
     fi
   done
   if command -v uv >/dev/null; then
-    { uv python install --quiet 3.12 && uv python find 3.12; } || true
+    # Not quiet: that would hide why it failed.
+    { uv python install --no-progress 3.12 >&2 && uv python find 3.12; } || true
   fi
 }
 
@@ -44,7 +45,7 @@ if [ -n "$python" ]; then
   usable "$python" || fail "input python: $python is no Python of 3.11 or newer with venv"
 else
   python=$(find_python)
-  [ -n "$python" ] || fail "this runner has neither a Python of 3.11 or newer nor uv; add actions/setup-python before this step"
+  [ -n "$python" ] || fail "this runner has no Python of 3.11 or newer, and no uv that brings one; add actions/setup-python before this step"
 fi
 
 exec "$python" -I "$GITHUB_ACTION_PATH/deploy/action/environment.py"
