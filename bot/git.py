@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _SETTINGS = (
     "diff.submodule=short",
     "color.ui=false",
 )
+_CPU_SECONDS = 120
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 _UNWANTED = ("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_PAGER", "GIT_TRACE")
 
@@ -41,6 +43,7 @@ class Checkout:
     root: Path
     bare: bool = False
     environment: tuple[tuple[str, str], ...] = ()  # what git is told besides
+    most_memory: int = 0  # bytes that git may take, and a time to go with it; 0: no limit
 
     def run(self, *arguments: str, data: bytes | None = None) -> bytes:
         """Git's output; raises UsageError with git's last line when it fails."""
@@ -56,6 +59,10 @@ class Checkout:
         """Git's answer, whatever it is."""
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.root), *settings, *arguments]
+        limiter = shutil.which("prlimit") if self.most_memory else None
+        if limiter:  # a stranger's few kilobytes can stand for a thousand million files
+            caps = (f"--data={self.most_memory}", f"--cpu={_CPU_SECONDS}", "--core=0")
+            command = [limiter, *caps, "--", *command]
         environment = self._environment()
         try:
             return subprocess.run(

@@ -18,6 +18,7 @@ from bot.github_shapes import Comparison
 from bot.pulls import Pull
 from bot.review import PYTHON
 
+_MOST_MEMORY = 1 << 30  # bytes; a diff of a million files takes a third of it
 _SETTINGS = (
     ("fetch.fsckObjects", "true"),
     ("gc.auto", "0"),
@@ -51,7 +52,7 @@ class GitFetch:
         start = answer.read(Comparison).merge_base_commit.sha
         with tempfile.TemporaryDirectory(prefix="hostside-") as directory:
             told = git_environment(pull.clone_url, self.token())
-            checkout = Checkout(Path(directory), bare=True, environment=told)
+            checkout = Checkout(Path(directory), True, told, _MOST_MEMORY)
             return _read(checkout, pull.clone_url, start, ref.head_sha)
 
 

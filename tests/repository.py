@@ -46,6 +46,21 @@ class Repository:
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
         return self.git("rev-parse", "HEAD")
 
+    def commit_very_many(self) -> str:
+        """A commit on HEAD of a few kilobytes, which stands for a thousand million files."""
+        (blob,) = self._stored(["hash-object", "-w", "--stdin"], "x = 1\n")
+        entry = f"100644 blob {blob}"
+        for _ in range(9):
+            lines = "".join(f"{entry}\tf{number}.py\n" for number in range(10))
+            (tree,) = self._stored(["mktree"], lines)
+            entry = f"040000 tree {tree}"
+        return self.git("commit-tree", "-p", "HEAD", "-m", "many", entry.split()[2])
+
+    def _stored(self, words: list[str], data: str) -> list[str]:
+        line = ["git", "-C", str(self.root), *words]
+        done = subprocess.run(line, input=data, check=True, capture_output=True, text=True)
+        return done.stdout.split()
+
 
 def make_repository(directory: Path) -> Repository:
     """An empty repository whose branch is `main`."""

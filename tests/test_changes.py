@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from bot.changes import Ends, changed_files
 from bot.diff import Change, ChangedFile
 from bot.errors import UsageError
-from bot.git import open_checkout
+from bot.git import Checkout, open_checkout
 from tests.repository import Repository, make_repository
 
 
@@ -32,6 +33,16 @@ def test_a_modified_file_comes_with_both_texts_and_its_added_lines(repository: R
     file = between(repository, "HEAD~1", "HEAD")["m.py"]
     assert (file.base, file.text) == (b"a\nb\nc\n", b"a\nB\nc\nd\n")
     assert file.added == {2, 4}
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="apt-get install util-linux")
+def test_a_small_commit_of_very_many_files_does_not_fill_the_memory(repository: Repository) -> None:
+    base = repository.commit({"m.py": "a\n"})
+    many = repository.commit_very_many()
+    checkout = Checkout(repository.root, most_memory=64 << 20)
+    assert changed_files(checkout, Ends(base, base)) == ()
+    with pytest.raises(UsageError, match="git diff failed"):
+        changed_files(checkout, Ends(base, many))
 
 
 def test_the_base_is_where_head_left_it(repository: Repository) -> None:

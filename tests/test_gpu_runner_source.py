@@ -204,21 +204,7 @@ def test_a_pack_with_a_file_missing_is_refused(origin: Repository, tmp_path: Pat
 
 
 def test_a_small_pack_of_very_many_files_is_refused(origin: Repository, tmp_path: Path) -> None:
-    def kept(kind: str, data: str, *words: str) -> str:
-        file = tmp_path / "object"
-        file.write_text(data)
-        with file.open() as given:
-            line = ["git", "-C", str(origin.root), kind, *words]
-            return subprocess.run(
-                line, stdin=given, check=True, capture_output=True, text=True
-            ).stdout.strip()
-
-    inner = kept("hash-object", "x = 1\n", "-w", "--stdin")
-    entry = f"100644 blob {inner}"
-    for _ in range(9):  # 10 ** 9 files of a few kilobytes
-        tree = kept("mktree", "".join(f"{entry}\tf{n}\n" for n in range(10)))
-        entry = f"040000 tree {tree}"
-    bomb = origin.git("commit-tree", "-p", "HEAD", "-m", "bomb", entry.split()[2])
+    bomb = origin.commit_very_many()
     data = packed(origin, order(origin, "HEAD", bomb))
     assert len(data) < 10_000
     with pytest.raises(OpenError, match="more than 300,000 or than 16 GiB"):
