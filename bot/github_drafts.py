@@ -14,11 +14,10 @@ from typing import Any
 from bot.github_calls import Answer, Calls
 from bot.github_errors import GitHubError, GoneError, TryAgainError
 from bot.github_marks import reviewed_head
-from bot.github_said import Said
+from bot.github_said import PENDING, Said
 from bot.github_shapes import PostedReview
 from bot.pulls import PullRef
 
-PENDING = "PENDING"
 _LOOKS = 3  # at another run's draft, before it is finished for that run
 _TURNS = 4  # how often a draft may be in the way
 There = Callable[[], Collection[str]]  # fingerprints that already have our comment

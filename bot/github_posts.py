@@ -33,7 +33,9 @@ class Posts:
     said: Said
 
     def post(self, ref: PullRef, plan: Plan) -> Posted:
-        """Carry out the plan's comments, edits and summary; what is there already is left."""
+        """Carry out all of the plan but its check; what is there already is left."""
+        for draft in plan.discard:
+            Drafts(self.calls, self.said).discard(ref, draft)
         edits = sum(self.edit(ref, edit) for edit in plan.edits)
         posted = Posted(edits=edits)
         if plan.comments:

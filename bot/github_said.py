@@ -22,6 +22,7 @@ from bot.github_shapes import (
 )
 from bot.pulls import Earlier, EarlierComment, PullRef, Summary
 
+PENDING = "PENDING"
 _WRITERS = ("admin", "write")
 # Also says who we are: a name can change, the number cannot.
 THREADS = """
@@ -78,11 +79,13 @@ class Said:
             for comment in written
             if self.ours(comment.user) and fingerprint(comment.body)
         ]
+        reviews = self._reviews(ref)
         return Earlier(
             comments=tuple(comments),
             summary=self.summary(ref),
-            reviewed=tuple(reviewed_head(r.body or "") for r in self.reviews(ref)),
+            reviewed=tuple(reviewed_head(r.body or "") for r in reviews if r.state != PENDING),
             complete=resolved is not None,
+            drafts=tuple(r.id for r in reviews if _is_stale_draft(r, ref)),
         )
 
     def _comment(
@@ -115,17 +118,15 @@ class Said:
         found = (c for c in self.line_comments(ref) if c.id == comment and self.ours(c.user))
         return next((fingerprint(c.body) for c in found), "")
 
-    def reviews(self, ref: PullRef) -> list[PostedReview]:
-        """Our reviews."""
+    def _reviews(self, ref: PullRef) -> list[PostedReview]:
         path = f"repos/{ref.full_name}/pulls/{ref.number}/reviews"
         found = self.calls.pages(path, PostedReview)
-        ours = [r for r in found if reviewed_head(r.body or "") and self.ours(r.user)]
-        return [r for r in ours if r.state != "PENDING"]
+        return [r for r in found if reviewed_head(r.body or "") and self.ours(r.user)]
 
     def drafts(self, ref: PullRef) -> list[PostedReview]:
         """Our account's unfinished review, ours or not; GitHub shows nobody else's."""
         path = f"repos/{ref.full_name}/pulls/{ref.number}/reviews"
-        return [r for r in self.calls.pages(path, PostedReview) if r.state == "PENDING"]
+        return [r for r in self.calls.pages(path, PostedReview) if r.state == PENDING]
 
     def summary(self, ref: PullRef) -> Summary | None:
         """Our sticky comment."""
@@ -206,6 +207,11 @@ class Said:
 
 class _Permission(Shape):
     permission: str = "none"
+
+
+def _is_stale_draft(review: PostedReview, ref: PullRef) -> bool:
+    """Whether it was never submitted and never will be: its commit is not the head any more."""
+    return review.state == PENDING and reviewed_head(review.body or "") != ref.head_sha
 
 
 def _optional(ask: Callable[[], _Envelope]) -> _Envelope | None:

@@ -59,6 +59,7 @@ def plan(
     return Plan(
         review_body=f"{plural(len(new), 'new finding')} at {_short(ref)}." if new else "",
         comments=tuple(new),
+        discard=earlier.drafts,
         edits=(*fixed, *back, *measured),
         summary=words if _speaks(judged) or earlier.summary else "",
         check=_check(judged, words),

@@ -95,6 +95,7 @@ class Earlier:
     summary: Summary | None = None
     reviewed: tuple[str, ...] = ()  # heads that have our review, oldest first
     complete: bool = True  # False: whether threads are resolved could not be read
+    drafts: tuple[int, ...] = ()  # our unfinished reviews of other heads, left by dead runs
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ class Plan:
 
     review_body: str = ""
     comments: tuple[NewComment, ...] = ()  # those with lines go into one review
+    discard: tuple[int, ...] = ()  # drafts that would be in the way of every other review
     edits: tuple[Edit, ...] = ()
     summary: str = ""  # empty: the sticky comment stays as it is, and none is made
     check: Check | None = None

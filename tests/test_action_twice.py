@@ -16,7 +16,7 @@ from bot.github_marks import mark, review_mark
 from bot.github_turns import MemoryTurns, Turn
 from bot.pulls import NewComment, Plan, Posted, PullRef
 from tests.action_scene import Stage, stage
-from tests.github_scene import HEAD
+from tests.github_scene import CLEAN, HEAD
 from tests.standin.model import Review
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +105,18 @@ def test_a_draft_of_an_older_head_is_taken_away(opened: Stage) -> None:
     assert posted.comments == 1
     assert left not in opened.github.world.reviews
     assert len(opened.reviews) == 1
+
+
+def test_a_draft_of_an_older_head_is_taken_away_when_nothing_new_is_to_be_said(
+    opened: Stage,
+) -> None:
+    left = draft(opened, f"old\n\n{review_mark('a' * 40)}")
+    theirs = draft(opened, "somebody's own words")
+    opened.github.world.push(opened.github.pull, {"train.py": CLEAN})
+    done = opened.act()
+    assert (done.code, done.outputs["conclusion"]) == (0, "success")
+    assert left not in opened.github.world.reviews  # or no tool of this account could review
+    assert theirs in opened.github.world.reviews
 
 
 def test_a_draft_that_another_tool_writes_is_waited_for_and_never_touched(opened: Stage) -> None:
