@@ -223,6 +223,25 @@ def test_a_token_that_github_does_not_know_is_named(opened: Stage) -> None:
     assert "ghs_unknown" not in done.log + done.summary
 
 
+def test_a_limit_on_writing_costs_the_comments_but_no_finding(opened: Stage) -> None:
+    opened.github.world.faults.add(
+        "secondary", method="POST", path="reviews$", times=9, retry_after=3600
+    )
+    done = opened.act()
+    assert (done.code, done.outputs["findings"]) == (1, "2")
+    assert "the review could not be posted: GitHub limits how fast we may write" in done.log
+    assert "**Not posted**" in done.summary
+    assert sum("GPU201" in line for line in done.annotations) == 2
+    assert opened.reviews == []
+
+
+def test_a_limit_on_reading_is_no_success(opened: Stage) -> None:
+    opened.github.world.faults.add("primary", method="GET", times=99, retry_after=3600)
+    done = opened.act()
+    assert (done.code, done.outputs["conclusion"]) == (2, "neutral")
+    assert "Nothing was reviewed: GitHub limits our requests" in done.log
+
+
 def test_what_could_not_be_judged_makes_it_neutral_and_is_named(tmp_path: Path) -> None:
     with stage(tmp_path, head={"train.py": "import torch\n\ndef broken(:\n"}) as made:
         done = made.act()
