@@ -118,3 +118,11 @@ def test_the_readme_shows_ten_lines_with_the_least_permissions() -> None:
     (job,) = found["jobs"].values()
     assert job["permissions"] == {"contents": "read", "pull-requests": "write"}
     assert OURS.match(job["steps"][0]["uses"].replace("<commit>", "0" * 40))
+
+
+def test_a_draft_is_reviewed_once_it_is_ready() -> None:
+    shipped = (ROOT / "deploy" / "workflows" / "hostside.yml").read_text()
+    for text in (shipped, *readme_blocks()):
+        events = yaml.safe_load(text)[True]  # YAML 1.1 takes `on` for a truth
+        # Not among the types that GitHub takes when none is named; a draft itself is skipped.
+        assert "ready_for_review" in events["pull_request"]["types"]
