@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from analyzers.aside import KeptAside
 from analyzers.dryrun.streams import DEFAULT
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
 from analyzers.fixes import insert_before, replace_expression
 from analyzers.judging import shown
-from analyzers.timeline import CrossStream, Timeline
+from analyzers.timeline import Call, CrossStream, Timeline
 
 _PATH = re.compile(r"[A-Za-z_][\w.]*\Z")
 _ENTERS = re.compile(r"([A-Za-z_][\w.]*)\.[A-Za-z_]\w*\(\s*\Z")
@@ -35,9 +36,13 @@ def confidence(cross: CrossStream) -> Confidence:
 
 def side(timeline: Timeline, cross: CrossStream) -> str:
     """The side stream in words: its name where one is known."""
-    if cross.stream is not None and _PATH.match(timeline.text(cross.stream)):
-        return f"the stream `{timeline.text(cross.stream)}`"
-    return "a side stream"
+    return named(timeline, cross.stream) if cross.stream is not None else "a side stream"
+
+
+def named(timeline: Timeline, stream: Span) -> str:
+    """The stream that an expression gives, in words."""
+    text = timeline.text(stream)
+    return f"the stream `{text}`" if _PATH.match(text) else "a side stream"
 
 
 def finding(
@@ -107,6 +112,47 @@ def default_stream_waits(timeline: Timeline, *, joins: bool) -> Iterator[Finding
             Severity.WARNING,
             fix=_current_instead(timeline, default),
         )
+
+
+def has_waited(timeline: Timeline, stream: Span) -> bool:
+    """Whether the file lets that stream wait for anything, wherever it does."""
+    return _about(timeline, stream, r"\b{0}\s*\.wait_(?:stream|event)\(") is not None
+
+
+def is_joined(timeline: Timeline, stream: Span) -> bool:
+    """Whether the file waits for that stream, or marks its work with an event, wherever it does."""
+    return _about(timeline, stream, _JOINS) is not None
+
+
+_JOINS = (
+    r"(?:wait|sync|join|record)\w*\([^()]*\b{0}\b"
+    r"|\b{0}\s*\.(?:synchronize|record_event|query)\("
+    r"|\b{0}\)?\.(?:sync|wait)\w*\("
+)
+
+
+def joins_in(timeline: Timeline, stream: Span) -> Iterator[Call]:
+    """The calls that let a stream wait for that one, by the name it has there."""
+    name = _last(timeline, stream)
+    for call in timeline.calls("wait_stream"):
+        given = call.arguments[0].span if call.arguments else None
+        if given is not None and _last(timeline, given) == name:
+            yield call
+
+
+def made_at(kept: KeptAside) -> Span:
+    """Where to speak of a tensor that is kept: where it is made, if that is the same function."""
+    function = kept.place.function
+    return kept.made if function is None or _within(kept.made, function.span) else kept.place.span
+
+
+def _about(timeline: Timeline, stream: Span, pattern: str) -> re.Match[str] | None:
+    name = re.escape(_last(timeline, stream))
+    return re.search(pattern.replace("{0}", name), timeline.source.text)
+
+
+def _last(timeline: Timeline, stream: Span) -> str:
+    return timeline.text(stream).rpartition(".")[2]
 
 
 def _current_instead(timeline: Timeline, default: Span) -> Fix | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from analyzers.dryrun import effects, moves, waits
+from analyzers.dryrun import effects, moves, sidework, waits
 from analyzers.dryrun.parameters import batch, from_name
 from analyzers.dryrun.results import pinned_by, result_of
 from analyzers.dryrun.run import Run
@@ -99,6 +99,8 @@ def known_call(
         fact.effect in ("ceil_division", "dataset", "raw_module")
     ):
         result = replace(result, made_by=call)
+    if run.streams:
+        sidework.noted(run, node, call, result)
     if _worth_recording(fact, operands, result):
         run.emit(Called(call.place, call))
     return result

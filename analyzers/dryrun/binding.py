@@ -6,6 +6,8 @@ import ast
 
 from analyzers.dryrun.parameters import from_name
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.sidework import kept
+from analyzers.dryrun.streams import DEFAULT
 from analyzers.dryrun.subscripts import stored
 from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of, join, unpack
@@ -74,6 +76,8 @@ def _unpacked(run: Run, targets: list[ast.expr], value: Value) -> None:
 def _attribute(run: Run, target: ast.Attribute, value: Value) -> None:
     base = run.evaluate(target.value)
     path = dotted(target)
+    if run.made_aside:
+        kept(run, value, target)
     if path:
         run.bind(path, value)
     frame = run.frame
@@ -92,7 +96,7 @@ def _one_attribute(before: Value, value: Value) -> Value:
     if before.kind is not value.kind or joined.kind is not before.kind:
         return joined
     if before.kind in (Kind.STREAM, Kind.EVENT) and before.type == value.type:
-        return before
+        return value if before.ref == DEFAULT and value.ref else before
     return replace(joined, ident=before.ident)
 
 
@@ -105,6 +109,8 @@ def _element(run: Run, target: ast.Subscript, value: Value) -> None:
         used(run, target.value, base, value)
     if not path:
         return
+    if run.made_aside and "." in path:
+        kept(run, value, target)
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         element = element_of(base)
         joined = value if element is UNKNOWN else join(element, value)

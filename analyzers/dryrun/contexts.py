@@ -36,6 +36,12 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
     if value.kind is Kind.PLACE:  # with torch.device(…), with cp.cuda.Device(…)
         with run.inside(device_guard=True, contexts=frozenset({"device_guard"})):
             return rest()
+    named = _named_stream(item.context_expr) if value.kind is Kind.UNKNOWN else None
+    if named is not None:  # a wrapper of the project: with stream_context(side)
+        given = run.evaluate(named)
+        given = given if given.kind is Kind.STREAM else UNKNOWN
+        with run.inside(stream=_entered_stream(run, given, named, node)):
+            return rest()
     if value.kind is not Kind.CONTEXT:
         with run.inside(device_guard=_guards_device(run, item.context_expr)):
             return rest()
@@ -44,9 +50,19 @@ def entered(run: Run, items: list[ast.withitem], node: ast.AST, body: Callable[[
         if given.kind is Kind.NONE:
             return rest()
         stream = _entered_stream(run, given, expression, node)
+        if expression is item.context_expr:  # `with context:` does not name the stream
+            run.entered.pop(str(stream.ref), None)
         with run.inside(stream=stream, contexts=frozenset({value.type})):
             return rest()
     return _known_context(run, value, rest)
+
+
+def _named_stream(node: ast.expr) -> ast.expr | None:
+    """The stream that a context of unknown origin is called with, where both are called so."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return None
+    names = [dotted(one).rpartition(".")[2].lower() for one in (node.func, node.args[0])]
+    return node.args[0] if all("stream" in name for name in names) else None
 
 
 def _guards_device(run: Run, node: ast.expr) -> bool:

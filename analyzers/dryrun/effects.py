@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from analyzers.dryrun import accumulate, iteration, launches, moves, ordering, waits
+from analyzers.dryrun import accumulate, iteration, launches, moves, ordering, sidework, waits
 from analyzers.dryrun.contexts import context
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import dotted
@@ -63,6 +63,8 @@ def _append(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     value = call.arguments[-1].value if call.arguments else UNKNOWN
     if call.method == "extend":
         value = element_of(value)
+    if run.made_aside and "." in name:
+        sidework.kept(run, value, node)
     if not name:
         accumulate.kept(run, node, value)  # history["loss"].append(…)
     if name and node.args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from analyzers.dryrun import sidework
 from analyzers.dryrun.hazards import MADE, parts
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.streams import ANY, Operation
@@ -113,6 +114,8 @@ def bind_stream(run: Run, node: ast.Call, call: Call, result: Value) -> None:
 
 def told_allocator(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     """The allocator is told of a second stream that uses this memory."""
+    for part in parts(call.receiver or UNKNOWN) if run.made_aside else ():
+        sidework.told(run, node, call, part, name_of(_first(call)))
     idents = {p.ident for p in parts(call.receiver or UNKNOWN)}
     run.state.told |= idents
     for ident in idents:

@@ -10,7 +10,7 @@ from typing import Any
 from analyzers.dryrun.around import Inside, Silence
 from analyzers.dryrun.frame import Frame, Hints
 from analyzers.dryrun.scan import FunctionInfo, Scan
-from analyzers.dryrun.state import State
+from analyzers.dryrun.state import Made, State
 from analyzers.dryrun.streams import ANY, DEFAULT
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, library
 from analyzers.finding import Confidence, Span
@@ -86,6 +86,7 @@ class Run:
     blocking_streams: set[str] = field(default_factory=set[str])
     # By stream: the expression that names it and the with-statement that made it current.
     entered: dict[str, tuple[Span, Span]] = field(default_factory=dict[str, tuple[Span, Span]])
+    made_aside: dict[int, Made] = field(default_factory=dict[int, Made])  # by memory
     site: Place | None = None  # the call from recorded code that is being followed silently
     site_learning: int = 0
     called_again: bool = False  # a method is walked a second time, behind its own first call

@@ -34,6 +34,16 @@ class Written:
 
 
 @record
+class Made:
+    """A tensor that was made while a side stream was current."""
+
+    stream: str
+    span: Span
+    sure: Confidence  # that this stream is another one than the current one around it
+    waited: bool  # the side stream or the host had waited for work of before
+
+
+@record
 class Lent:
     """The last use of one stream's memory on another stream."""
 

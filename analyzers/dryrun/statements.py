@@ -12,9 +12,9 @@ from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import truth
 from analyzers.dryrun.guards import classify
-from analyzers.dryrun.hazards import handed_out
 from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import BUDGET, Run
+from analyzers.dryrun.sidework import leaves
 from analyzers.dryrun.state import State
 from analyzers.dryrun.subscripts import indices
 from analyzers.dryrun.syntax import dotted, stored_names
@@ -225,8 +225,8 @@ def _try(run: Run, node: Any) -> bool:
 
 def _return(run: Run, node: ast.Return) -> bool:
     value = run.evaluate(node.value) if node.value is not None else NONE
-    if node.value is not None and run.state.to_host:
-        handed_out(run, value, node.value)
+    if node.value is not None and (run.state.to_host or run.made_aside):
+        leaves(run, value, node.value)
     frame = run.frame
     frame.returned = value if frame.returned is None else join(frame.returned, value)
     frame.exits.append(run.state.copy())

@@ -3,7 +3,8 @@
 ## What it does
 Finds tensors that are allocated while a side stream is current, used on another stream behind a
 proper wait, and dropped in a loop without `record_stream`, while the side stream goes on
-allocating without waiting for that use.
+allocating without waiting for that use. A prefetcher that keeps them in a field counts too, and
+so does a `record_stream` with the stream that owns the memory, which tells the allocator nothing.
 
 ## Why it matters
 The caching allocator knows only the stream that a block was allocated on. When the last reference
@@ -28,8 +29,11 @@ When the tensors live as long as the program, or under the private pool of a CUD
 
 from collections.abc import Iterator
 
-from analyzers.finding import Confidence, Finding, Related, Severity
+from analyzers import crossing
+from analyzers.aside import KeptAside, ToldOwner
+from analyzers.finding import Confidence, Finding, Related, Severity, Span
 from analyzers.judging import shown
+from analyzers.places import Heat
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Timeline, Unrecorded
 
@@ -64,8 +68,105 @@ BAD = [
             return torch.stack(found)
         """
     ),
+    # A prefetcher: the batch is dropped while the model still reads it.
+    Bad(
+        """
+        import torch
+
+        class Prefetcher:
+            def __init__(self, loader):
+                self.loader = iter(loader)
+                self.side = torch.cuda.Stream()
+
+            def fetch(self):
+                rows = next(self.loader)
+                with torch.cuda.stream(self.side):
+                    self.rows = rows.cuda(non_blocking=True)  # <-
+
+            def next(self):
+                torch.cuda.current_stream().wait_stream(self.side)
+                rows = self.rows
+                self.fetch()
+                return rows
+        """
+    ),
+    # The owner is told, and not of the tensor that it does not own.
+    Bad(
+        """
+        import torch
+
+        class Reducer:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+
+            def reduce(self, grad):
+                self.side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(self.side):
+                    total = grad.clone()
+                    torch.distributed.all_reduce(total)
+                    total.record_stream(self.side)  # <-
+                return total
+        """
+    ),
 ]
 GOOD = [
+    # A prefetcher that tells the allocator.
+    """
+    import torch
+
+    class Prefetcher:
+        def __init__(self, loader):
+            self.loader = iter(loader)
+            self.side = torch.cuda.Stream()
+
+        def fetch(self):
+            rows = next(self.loader)
+            with torch.cuda.stream(self.side):
+                self.rows = rows.cuda(non_blocking=True)
+
+        def next(self):
+            torch.cuda.current_stream().wait_stream(self.side)
+            rows = self.rows
+            rows.record_stream(torch.cuda.current_stream())
+            self.fetch()
+            return rows
+    """,
+    # One whose stream waits before it allocates again.
+    """
+    import torch
+
+    class Prefetcher:
+        def __init__(self, loader):
+            self.loader = iter(loader)
+            self.side = torch.cuda.Stream()
+
+        def fetch(self):
+            rows = next(self.loader)
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                self.rows = rows.cuda(non_blocking=True)
+
+        def next(self):
+            torch.cuda.current_stream().wait_stream(self.side)
+            rows = self.rows
+            self.fetch()
+            return rows
+    """,
+    # The other stream is told, not the owner.
+    """
+    import torch
+
+    def reduce(grad, side):
+        main = torch.cuda.current_stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            total = grad.clone()
+            torch.distributed.all_reduce(total)
+            total.record_stream(main)
+        grad.record_stream(side)
+        main.wait_stream(side)
+        return total
+    """,
     # The allocator is told.
     """
     import torch
@@ -124,4 +225,48 @@ def missing_record_stream(timeline: Timeline) -> Iterator[Finding]:
             sure,
             Severity.ERROR if use.place.in_loop else Severity.WARNING,
             related=(Related(use.producer_span, "allocated here, on the side stream"),),
+        )
+    yield from _owners(timeline)
+    if not told:
+        yield from _kept(timeline)
+
+
+def _owners(timeline: Timeline) -> Iterator[Finding]:
+    """`record_stream` with the stream that the tensor was allocated on."""
+    for owner in {event.place.span: event for event in timeline.of(ToldOwner)}.values():
+        yield Finding(
+            owner.place.span,
+            f"{shown(timeline.text(owner.place.span))} names the stream that line "
+            f"{owner.made.line} allocated the tensor on, which the allocator knows: the call does "
+            "nothing. Name the other stream that uses it, or the tensor that comes from another "
+            "stream.",
+            Confidence.LIKELY,
+            Severity.WARNING,
+            related=(Related(owner.made, "allocated here, on that stream"),),
+        )
+
+
+def _kept(timeline: Timeline) -> Iterator[Finding]:
+    """Tensors of a side stream in fields; another method waits for that stream and uses them."""
+    said: set[Span] = set()
+    for kept in timeline.of(KeptAside):
+        at, function = crossing.made_at(kept), kept.place.function
+        joins = list(crossing.joins_in(timeline, kept.stream))
+        if kept.waited or kept.returned or at in said or not joins:
+            continue
+        said.add(at)
+        elsewhere = any(call.place.function != function for call in joins)
+        cold = kept.place.heat is Heat.COLD or crossing.has_waited(timeline, kept.stream)
+        sure = Confidence.LIKELY if elsewhere and not cold else Confidence.POSSIBLE
+        sure = sure.weaker(kept.sure)
+        verb = "may give" if sure is Confidence.POSSIBLE else "gives"
+        side = crossing.named(timeline, kept.stream)
+        yield Finding(
+            at,
+            f"{shown(timeline.text(at))} allocates on {side} what another stream uses once it has "
+            f"waited (line {joins[0].place.span.line}). When the tensor is dropped, the allocator "
+            f"{verb} its block to the next tensor of the side stream while that work still reads "
+            "it. Call `record_stream` on it after the wait.",
+            sure,
+            Severity.ERROR if sure is not Confidence.POSSIBLE else Severity.WARNING,
         )

@@ -27,8 +27,10 @@ When the order is made in a way that the analysis cannot see, such as a wait in 
 from collections.abc import Iterator
 
 from analyzers import crossing
+from analyzers.aside import Refilled
 from analyzers.dryrun.streams import DEFAULT
-from analyzers.finding import Finding, Severity
+from analyzers.finding import Confidence, Finding, Severity, Span
+from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import CrossStream, Timeline
 
@@ -85,6 +87,38 @@ BAD = [
                     torch.distributed.all_reduce(bucket)
         """,
     ),
+    # Whoever used the buffer of the last call may still be reading it.
+    Bad(
+        """
+        import torch
+
+        class Static:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+                self.rows = torch.empty(64, 3, device="cuda")
+
+            def __call__(self, rows):
+                with torch.cuda.stream(self.side):
+                    self.rows.copy_(rows, non_blocking=True)  # <-
+                torch.cuda.current_stream().wait_stream(self.side)
+                return self.rows
+        """,
+        fixed="""
+        import torch
+
+        class Static:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+                self.rows = torch.empty(64, 3, device="cuda")
+
+            def __call__(self, rows):
+                self.side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(self.side):
+                    self.rows.copy_(rows, non_blocking=True)
+                torch.cuda.current_stream().wait_stream(self.side)
+                return self.rows
+        """,
+    ),
     # The side stream refills a buffer that the model may still be reading.
     Bad(
         """
@@ -115,6 +149,40 @@ BAD = [
     ),
 ]
 GOOD = [
+    # Nothing is there yet that another stream could be using; what is uploaded is the host's.
+    """
+    import torch
+
+    class Loader:
+        def __init__(self):
+            self.side = torch.cuda.Stream()
+
+        def load(self, rows):
+            with torch.cuda.stream(self.side):
+                fresh = torch.empty(64, 3, device="cuda")
+                fresh.copy_(rows, non_blocking=True)
+                fresh.div_(255)
+            torch.cuda.current_stream().wait_stream(self.side)
+            return fresh
+    """,
+    # Another method lets the stream wait before this one is called.
+    """
+    import torch
+
+    class Static:
+        def __init__(self):
+            self.side = torch.cuda.Stream()
+            self.rows = torch.empty(64, 3, device="cuda")
+
+        def before(self):
+            self.side.wait_stream(torch.cuda.current_stream())
+
+        def fill(self, rows):
+            with torch.cuda.stream(self.side):
+                self.rows.copy_(rows, non_blocking=True)
+            torch.cuda.current_stream().wait_stream(self.side)
+            return self.rows
+    """,
     # The side stream waits first.
     """
     import torch
@@ -187,3 +255,27 @@ def side_stream_input_not_waited(timeline: Timeline) -> Iterator[Finding]:
         fix = crossing.side_waits_first(timeline, cross)
         yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)
     yield from crossing.default_stream_waits(timeline, joins=False)
+    yield from _refills(timeline)
+
+
+REFILLS = (
+    "{what} changes memory from before while {side} is current, and this stream waits for nobody: "
+    "the current stream may still be filling or reading it. "
+    "Let it wait for the current stream before it is entered."
+)
+
+
+def _refills(timeline: Timeline) -> Iterator[Finding]:
+    """Memory from outside that is overwritten on a stream which waits for nobody in this file."""
+    said: set[Span] = set()
+    for refill in timeline.of(Refilled):
+        place, stream = refill.place, refill.stream
+        if place.span in said or crossing.has_waited(timeline, stream):
+            continue
+        said.add(place.span)
+        later = [c for c in crossing.joins_in(timeline, stream) if c.place.order > place.order]
+        both = any(c.place.function == place.function for c in later) and refill.value.made_by
+        sure = refill.sure if both else Confidence.POSSIBLE
+        name = crossing.named(timeline, stream)
+        text = REFILLS.format(what=shown(timeline.text(place.span)), side=name)
+        yield Finding(place.span, text, sure, Severity.ERROR)

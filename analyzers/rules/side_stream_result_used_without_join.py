@@ -24,11 +24,14 @@ When a wait hides in a helper whose name does not tell.
 - PyTorch source, `CUDAStream.cpp`: streams of the pool are made with `cudaStreamNonBlocking`
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers import crossing
+from analyzers.aside import KeptAside
 from analyzers.dryrun.streams import DEFAULT
-from analyzers.finding import Finding, Severity
+from analyzers.finding import Confidence, Finding, Related, Severity, Span
+from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import CrossStream, Timeline
 
@@ -69,6 +72,34 @@ BAD = [
             torch.cuda.current_stream().wait_stream(side)
         """,
     ),
+    # A result is put where others find it, and nothing waits for the stream.
+    Bad(
+        """
+        import torch
+
+        class Reloader:
+            def __init__(self, device):
+                self.device = device
+                self.side = torch.cuda.Stream()
+
+            def reload(self, layer, weight):
+                with torch.cuda.stream(self.side):
+                    layer.weight.data = weight.to(self.device, non_blocking=True)  # <-
+        """,
+        fixed="""
+        import torch
+
+        class Reloader:
+            def __init__(self, device):
+                self.device = device
+                self.side = torch.cuda.Stream()
+
+            def reload(self, layer, weight):
+                with torch.cuda.stream(self.side):
+                    layer.weight.data = weight.to(self.device, non_blocking=True)
+                torch.cuda.current_stream().wait_stream(self.side)
+        """,
+    ),
     # A read by the host waits for the current stream only.
     Bad(
         """
@@ -99,6 +130,37 @@ BAD = [
     ),
 ]
 GOOD = [
+    # Kept, and waited for by the method that uses it.
+    """
+    import torch
+
+    class Reloader:
+        def __init__(self, device):
+            self.device = device
+            self.side = torch.cuda.Stream()
+
+        def reload(self, layer, weight):
+            with torch.cuda.stream(self.side):
+                self.weight = weight.to(self.device, non_blocking=True)
+
+        def use(self, rows):
+            self.side.synchronize()
+            return rows @ self.weight
+    """,
+    # What is kept is on the host; whoever reads it waits for the event.
+    """
+    import torch
+
+    class Offloader:
+        def __init__(self):
+            self.side = torch.cuda.Stream()
+            self.saved = []
+
+        def save(self, tensor):
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                self.saved.append(tensor.cpu())
+    """,
     # Joined before the use.
     """
     import torch
@@ -166,3 +228,39 @@ def side_stream_result_used_without_join(timeline: Timeline) -> Iterator[Finding
         fix = crossing.current_waits_first(timeline, cross)
         yield crossing.finding(timeline, cross, MESSAGE, Severity.ERROR, fix)
     yield from crossing.default_stream_waits(timeline, joins=True)
+    yield from _kept(timeline)
+
+
+KEPT = (
+    "{what} {keeps} a tensor that line {line} makes on {side}, and nothing in this file waits for "
+    "that stream. Whoever uses it on the current stream may read memory that is half written. "
+    "Let the current stream wait for the side stream before it is handed on."
+)
+
+
+def _kept(timeline: Timeline) -> Iterator[Finding]:
+    """Results that are put where others find them, of streams that nobody waits for."""
+    if _EVENTS.search(timeline.source.text):
+        return
+    said: set[tuple[Span, Span]] = set()
+    for kept in timeline.of(KeptAside):
+        place, key = kept.place, (kept.place.statement, kept.made)
+        if key in said or crossing.is_joined(timeline, kept.stream):
+            continue
+        function = place.function
+        if function is not None and function.roles & {"test"}:
+            continue
+        said.add(key)
+        text = KEPT.format(
+            what=shown(timeline.text(place.span)),
+            keeps="gives away" if kept.returned else "keeps",
+            line=kept.made.line,
+            side=crossing.named(timeline, kept.stream),
+        )
+        related = Related(kept.made, "made here, on the side stream")
+        yield Finding(
+            crossing.made_at(kept), text, Confidence.POSSIBLE, Severity.ERROR, related=(related,)
+        )
+
+
+_EVENTS = re.compile(r"wait_event\(|record_event\(|\bevent\w*\.(?:record|wait|synchronize)\(")
