@@ -11,6 +11,7 @@ from analyzers.dryrun.arithmetic import Arithmetic, combine, operator_text
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.guards import classify
 from analyzers.dryrun.run import Run
+from analyzers.dryrun.sidework import kept
 from analyzers.dryrun.subscripts import subscript
 from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import (
@@ -234,8 +235,8 @@ def _inner(run: Run, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
 
 def _yield(run: Run, node: ast.Yield) -> Value:
     if node.value is not None:
-        value = run.evaluate(node.value)
-        given = run.frame.returned
+        given, value = run.frame.returned, run.evaluate(node.value)
+        kept(run, value, node.value)
         item = Value(Kind.SEQUENCE, element=value)
         run.frame.returned = item if given is None else join(given, item)
     return NONE

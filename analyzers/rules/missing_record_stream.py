@@ -90,6 +90,20 @@ BAD = [
                 return rows
         """
     ),
+    # A generator: the caller works on what the next turn may write over.
+    Bad(
+        """
+        import torch
+
+        def batches(loader, device):
+            side = torch.cuda.Stream()
+            for rows in loader:
+                with torch.cuda.stream(side):
+                    rows = rows.to(device, non_blocking=True)  # <-
+                torch.cuda.current_stream().wait_stream(side)
+                yield rows
+        """
+    ),
     # The owner is told, and not of the tensor that it does not own.
     Bad(
         """
@@ -151,6 +165,19 @@ GOOD = [
             rows = self.rows
             self.fetch()
             return rows
+    """,
+    # A generator that tells the allocator before it hands on.
+    """
+    import torch
+
+    def batches(loader, device):
+        side = torch.cuda.Stream()
+        for rows in loader:
+            with torch.cuda.stream(side):
+                rows = rows.to(device, non_blocking=True)
+            torch.cuda.current_stream().wait_stream(side)
+            rows.record_stream(torch.cuda.current_stream())
+            yield rows
     """,
     # The other stream is told, not the owner.
     """
@@ -247,14 +274,15 @@ def _owners(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _kept(timeline: Timeline) -> Iterator[Finding]:
-    """Tensors of a side stream in fields; another method waits for that stream and uses them."""
-    said: set[Span] = set()
+    """Tensors of a side stream in fields, or yielded: others use them once they have waited."""
+    said: set[tuple[str, Span]] = set()
     for kept in timeline.of(KeptAside):
         at, function = crossing.made_at(kept), kept.place.function
         joins = list(crossing.joins_in(timeline, kept.stream))
-        if kept.waited or kept.returned or at in said or not joins:
+        field = (timeline.text(kept.place.span), kept.context)
+        if kept.waited or kept.returned or field in said or not joins:
             continue
-        said.add(at)
+        said.add(field)
         elsewhere = any(call.place.function != function for call in joins)
         cold = kept.place.heat is Heat.COLD or crossing.has_waited(timeline, kept.stream)
         sure = Confidence.LIKELY if elsewhere and not cold else Confidence.POSSIBLE
