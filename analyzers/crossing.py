@@ -146,6 +146,12 @@ def made_at(kept: KeptAside) -> Span:
     return kept.made if function is None or _within(kept.made, function.span) else kept.place.span
 
 
+def makes_the_next(kept: KeptAside, join: Call) -> bool:
+    """Whether the function that waits also starts the next tensor: once for each use."""
+    maker, user = kept.place.function, join.place.function
+    return maker is not None and user is not None and maker.name in user.calls
+
+
 def _about(timeline: Timeline, stream: Span, pattern: str) -> re.Match[str] | None:
     name = re.escape(_last(timeline, stream))
     return re.search(pattern.replace("{0}", name), timeline.source.text)

@@ -277,15 +277,15 @@ def _kept(timeline: Timeline) -> Iterator[Finding]:
     """Tensors of a side stream in fields, or yielded: others use them once they have waited."""
     said: set[tuple[str, Span]] = set()
     for kept in timeline.of(KeptAside):
-        at, function = crossing.made_at(kept), kept.place.function
+        at = crossing.made_at(kept)
         joins = list(crossing.joins_in(timeline, kept.stream))
         field = (timeline.text(kept.place.span), kept.context)
         if kept.waited or kept.returned or field in said or not joins:
             continue
         said.add(field)
-        elsewhere = any(call.place.function != function for call in joins)
+        again = any(crossing.makes_the_next(kept, call) for call in joins)
         cold = kept.place.heat is Heat.COLD or crossing.has_waited(timeline, kept.stream)
-        sure = Confidence.LIKELY if elsewhere and not cold else Confidence.POSSIBLE
+        sure = Confidence.LIKELY if again and not cold else Confidence.POSSIBLE
         sure = sure.weaker(kept.sure)
         verb = "may give" if sure is Confidence.POSSIBLE else "gives"
         side = crossing.named(timeline, kept.stream)
