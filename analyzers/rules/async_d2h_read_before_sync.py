@@ -26,11 +26,13 @@ function queued on the same stream.
 - CUDA runtime, "API synchronization behavior"
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
 from analyzers.fixes import remove_keyword
 from analyzers.judging import shown
+from analyzers.places import Function
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Copy, HostRead, Timeline
 
@@ -105,8 +107,48 @@ BAD = [
             return out.sum()  # <-
         """
     ),
+    # The state of an optimizer has a place of its own, and goes back to it.
+    Bad(
+        """
+        import torch
+
+        def update(state, rows, grad):
+            with torch.no_grad():
+                place = state.device
+                old = state[rows].to(grad.device, non_blocking=True)
+                new = old * 0.9 + grad * 0.1
+                state[rows] = new.to(place, non_blocking=True)  # <-
+        """,
+        fixed="""
+        import torch
+
+        def update(state, rows, grad):
+            with torch.no_grad():
+                place = state.device
+                old = state[rows].to(grad.device, non_blocking=True)
+                new = old * 0.9 + grad * 0.1
+                state[rows] = new.to(place)
+        """,
+    ),
 ]
 GOOD = [
+    # Both on the device: nothing leaves it.
+    """
+    import torch
+
+    def update(state, rows, grad):
+        old = state[rows].to(grad.device, non_blocking=True)
+        state[rows] = (old * 0.9).to(grad.device, non_blocking=True)
+    """,
+    # Only rows that go up do not wait.
+    """
+    import torch
+
+    def update(state, rows, grad):
+        place = state.device
+        old = state[rows].to(grad.device, non_blocking=True)
+        state[rows] = (old * 0.9 + grad).to(place)
+    """,
     # Kept for later, with an event that tells when it is there.
     """
     import torch
@@ -175,6 +217,49 @@ def async_d2h_read_before_sync(timeline: Timeline) -> Iterator[Finding]:
             related=(Related(copy.call.span, "this copy returns before the bytes are there"),),
             fix=_fix(timeline, copy, keyword),
         )
+    for finding in _written_back(timeline):
+        if finding.span not in told:
+            yield finding
+
+
+def _written_back(timeline: Timeline) -> Iterator[Finding]:
+    """Rows that were brought from a buffer go back into it through a copy that does not wait.
+
+    The buffer and the work have places of their own, so the buffer is meant to lie on the host: an
+    indexed store into it reads the copy at once, and no later wait can help.
+    """
+    copies = [c for c in timeline.of(Copy) if not c.blocking and _keyword(c)]
+    brought: dict[tuple[str, Function | None], Copy] = {}
+    for copy in copies:
+        taken, stored = _TAKEN.match(timeline.text(copy.call.span)), None
+        if taken is not None:
+            brought.setdefault((taken[1], copy.place.function), copy)
+            continue
+        head = timeline.text(copy.place.statement).partition("=")
+        if head[2].strip() == timeline.text(copy.call.span):
+            stored = _STORED.match(head[0].strip())
+        source = brought.get((stored[1], copy.place.function)) if stored is not None else None
+        if source is None or stored is None or _place(timeline, source) == _place(timeline, copy):
+            continue
+        text = timeline.text(copy.call.span)
+        yield Finding(
+            copy.call.span,
+            f"{shown(text)} returns before the bytes are there, and the store into `{stored[1]}` "
+            f"reads them at once where `{stored[1]}` lies on the host (line "
+            f"{source.place.span.line} brings its rows from there). Drop `{_keyword(copy)}`.",
+            Confidence.POSSIBLE,
+            Severity.ERROR,
+            related=(Related(source.call.span, "rows of the same buffer are brought here"),),
+            fix=_fix(timeline, copy, _keyword(copy)),
+        )
+
+
+_TAKEN = re.compile(r"([A-Za-z_][\w.]*)\[[^][]*\]\.\w+\(")
+_STORED = re.compile(r"([A-Za-z_][\w.]*)\[[^][]*\]\Z")
+
+
+def _place(timeline: Timeline, copy: Copy) -> str:
+    return timeline.text(copy.call.arguments[0].span) if copy.call.arguments else ""
 
 
 def _perhaps(timeline: Timeline, read: HostRead, keyword: str) -> Finding:
