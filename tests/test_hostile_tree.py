@@ -42,7 +42,8 @@ def test_every_hostile_file_is_named_within_the_time(
     for name, data in HOSTILE.items():
         (tmp_path / f"{name}.py").write_bytes(data)
     started = time.monotonic()
-    assert main(["check", str(tmp_path), "--format", "json"]) in (0, 1)
+    # 2: there are files with GPU code that nothing can be said of.
+    assert main(["check", str(tmp_path), "--format", "json"]) == 2
     assert time.monotonic() - started < 120
     document = json.loads(capfd.readouterr().out)
     states = {Path(file["path"]).stem: file["status"] for file in document["files"]}
