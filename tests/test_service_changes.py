@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from service_project import CLEAN, FAULTY, FINDINGS, is_reviewed_once, marks, open_faulty
 from service_project import repository as reviewed
-from service_running import Service, serving
+from service_running import Service, serving, wait_until
 
 from tests.standin.model import Repo
 from tests.standin.running import Running, running
@@ -34,10 +35,15 @@ def service(github: Running, place: Path) -> Iterator[Service]:
         yield made
 
 
+@pytest.fixture(autouse=True)
+def no_fault_stays(github: Running) -> Iterator[None]:
+    yield
+    github.world.faults.clear()
+
+
 @pytest.fixture
 def repo(github: Running) -> Iterator[Repo]:
     yield github.world.repos["acme/train"]
-    github.world.faults.clear()
     assert github.complaints == []
 
 
@@ -119,10 +125,14 @@ def test_an_installation_that_was_removed_is_left_in_peace_and_said_so(
     pull = open_faulty(world, repo)
     service.settle()
     assert (marks(world, pull), world.conversation(pull)) == ([], [])
-    ended = [line for line in service.lines if line["message"] == "job ended"][-1]
-    assert ended["state"] == "dropped"
-    assert "no longer installed" in ended["outcome"]
-    world.faults.clear()
+
+    def ended() -> list[dict[str, Any]]:
+        lines = (line for line in service.lines if line["message"] == "job ended")
+        return [line for line in lines if "acme/gone" in line["key"]]
+
+    wait_until(lambda: bool(ended()), "the end is in the log", 30)  # written after the table
+    assert ended()[-1]["state"] == "dropped"
+    assert "no longer installed" in ended()[-1]["outcome"]
 
 
 def test_a_label_keeps_the_review_away_until_it_is_taken_off(
