@@ -15,7 +15,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import ConfigError
-from bot.settings import BROKERS, DOTENV, PREFIX, complaint
+from bot.setting_kinds import BrokerUrl, LogLevel
+from bot.settings import DOTENV, PREFIX, complaint
 
 _BELL_SECONDS = 4 * 3600.0  # longer than any benchmark, so that a bell is answered once
 
@@ -27,10 +28,10 @@ class RunnerSettings(BaseSettings):
 
     server_url: str
     runner_token: SecretStr = Field(min_length=1)
-    broker_url: str = ""  # empty: the service is asked every few seconds
+    broker_url: BrokerUrl = ""  # empty: the service is asked every few seconds
     data_dir: Path = Path("hostside-data")  # for a broker that is a folder
     sandbox_image: str = ""
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
 
     @field_validator("server_url")
     @classmethod
@@ -39,20 +40,6 @@ class RunnerSettings(BaseSettings):
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ValueError("should be the service's address; it starts with https://")
         return value.rstrip("/")
-
-    @field_validator("broker_url")
-    @classmethod
-    def _broker(cls, value: str) -> str:
-        if value and value.partition(":")[0] not in BROKERS:
-            raise ValueError("should start with redis://, amqp:// or filesystem://")
-        return value
-
-    @field_validator("log_level")
-    @classmethod
-    def _level(cls, value: str) -> str:
-        if value.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-            raise ValueError("should be DEBUG, INFO, WARNING or ERROR")
-        return value.upper()
 
     @property
     def broker(self) -> str:
