@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,8 +80,9 @@ def _never() -> BenchState:
     raise AssertionError("there is no benchmark")
 
 
-@pytest.mark.slow
-def test_cancelling_it_in_a_comment_stops_the_run(tmp_path: Path) -> None:
+@contextmanager
+def under_way(tmp_path: Path) -> Generator[Outside]:
+    """A benchmark whose run was started, watched by the App."""
     with (
         outside(tmp_path / "github", files=CONFIG) as github,
         serving(github.world, tmp_path, WATCH_SECONDS="0.3") as service,
@@ -88,6 +91,12 @@ def test_cancelling_it_in_a_comment_stops_the_run(tmp_path: Path) -> None:
         service.settle()
         github.world.say(github.pull, "ada", "/gpu-bench")
         wait_until(lambda: bool(github.actions.runs), "a run was started")
+        yield github
+
+
+@pytest.mark.slow
+def test_cancelling_it_in_a_comment_stops_the_run(tmp_path: Path) -> None:
+    with under_way(tmp_path) as github:
         github.world.say(github.pull, "ada", "/gpu-bench cancel")
         (run,) = github.actions.runs
         wait_until(lambda: run.conclusion == "cancelled", "the run was stopped")
@@ -96,14 +105,7 @@ def test_cancelling_it_in_a_comment_stops_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_push_stops_the_run(tmp_path: Path) -> None:
-    with (
-        outside(tmp_path / "github", files=CONFIG) as github,
-        serving(github.world, tmp_path, WATCH_SECONDS="0.3") as service,
-    ):
-        github.world.emit(github.pull, "pull_request", "opened")
-        service.settle()
-        github.world.say(github.pull, "ada", "/gpu-bench")
-        wait_until(lambda: bool(github.actions.runs), "a run was started")
+    with under_way(tmp_path) as github:
         github.world.push(github.pull, {"train.py": "4\n"})
         (run,) = github.actions.runs
         wait_until(lambda: run.conclusion == "cancelled", "the run was stopped")
