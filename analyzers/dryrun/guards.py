@@ -20,7 +20,7 @@ def classify(run: Run, test: ast.expr) -> Guard:
 def _classify(run: Run, test: ast.expr) -> Guard:
     names = run.facts.names
     nodes = walk(test)
-    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in nodes):
+    if any(isinstance(n, ast.BinOp) and _counts_turns(run, n) for n in nodes):
         return Guard.INTERVAL
     words = _parts(_words(nodes))
     if not words.isdisjoint(names.get("interval_flags", ())):
@@ -34,6 +34,19 @@ def _classify(run: Run, test: ast.expr) -> Guard:
     if _is_none_test(test) and not _asks_for_argument(run, test):
         return Guard.ONCE
     return Guard.OTHER
+
+
+def _counts_turns(run: Run, node: ast.BinOp) -> bool:
+    """`step % n`, and not `height % 8`: that asks whether a size fits."""
+    if not isinstance(node.op, ast.Mod):
+        return False
+    words = _parts(_words(walk(node.left)))
+    return words.isdisjoint(run.facts.names.get("sizes", ()))
+
+
+def skips_rest(body: list[ast.stmt], guard: Guard) -> bool:
+    """`if step % n: continue` guards what follows; a check that raises guards nothing."""
+    return guard in (Guard.INTERVAL, Guard.FLAG) and not isinstance(body[-1], ast.Raise)
 
 
 def _asks_for_argument(run: Run, test: ast.expr) -> bool:

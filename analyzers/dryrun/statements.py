@@ -11,7 +11,7 @@ from analyzers.dryrun.arithmetic import combine, operator_text
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import truth
-from analyzers.dryrun.guards import classify
+from analyzers.dryrun.guards import classify, skips_rest
 from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import BUDGET, Run
 from analyzers.dryrun.sidework import leaves
@@ -122,8 +122,8 @@ def _if(run: Run, node: ast.If) -> bool:
         run.state = after_body
     elif body_live:
         run.state = after_body
-    if not body_live and not node.orelse and guard in (Guard.INTERVAL, Guard.FLAG):
-        run.guards = (*run.guards, guard)  # `if step % n: continue` guards what follows
+    if not body_live and not node.orelse and skips_rest(node.body, guard):
+        run.guards = (*run.guards, guard)
     return body_live or else_live
 
 

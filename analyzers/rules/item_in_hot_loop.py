@@ -91,6 +91,22 @@ BAD = [
                 return torch.stack(parts), padding
         """
     ),
+    # A size is checked before: that is no interval.
+    Bad(
+        """
+        import torch
+
+        def train(model, loader, optimizer, size):
+            if size % 8 != 0:
+                raise ValueError("The size must be a multiple of 8.")
+            model = model.cuda()
+            for x in loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                print({"loss": loss.detach().item()})  # <-
+        """
+    ),
 ]
 GOOD = [
     # An object that isn't a tensor, though it has a device; a name that is compared with a text.
