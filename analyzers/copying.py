@@ -10,7 +10,7 @@ from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.places import Loop, LoopKind, Place
 from analyzers.source import Source
-from analyzers.timeline import Call, Copy, Timeline
+from analyzers.timeline import Call, Copy, Direction, PerhapsSent, Timeline
 
 _TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
 _SIZES = {
@@ -48,6 +48,12 @@ def copied_from(value: Value) -> Copy | None:
             return None
         made = made.receiver.made_by
     return None
+
+
+def sent(timeline: Timeline) -> Iterator[Copy]:
+    """The copies to the device, and the moves of host data that may be some."""
+    yield from (c for c in timeline.of(Copy) if c.direction is Direction.TO_DEVICE)
+    yield from timeline.of(PerhapsSent)
 
 
 def first(call: Call) -> Value | None:
@@ -125,9 +131,12 @@ def device_keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple
             if factory.has("dtype"):
                 return None
             found.append(("dtype", text))
+        elif argument.name == "other" or argument.value.kind is Kind.TENSOR:
+            if factory.has("dtype") or not text.replace(".", "").isidentifier():
+                return None
+            found += [("device", f"{text}.device"), ("dtype", f"{text}.dtype")]
         elif argument.name in ("device", "") and not argument.star:
-            place = f"{text}.device" if argument.value.kind is Kind.TENSOR else text
-            found.append(("device", place))
+            found.append(("device", text))
         else:
             return None
     return found

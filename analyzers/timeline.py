@@ -135,6 +135,11 @@ class Copy(Event):
 
 
 @record
+class PerhapsSent(Copy):
+    """A host tensor that the program made, or fetched, goes to a place that is not known."""
+
+
+@record
 class Launch(Event):
     """A device function is launched with an explicit grid."""
 

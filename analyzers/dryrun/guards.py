@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun.run import Run
-from analyzers.dryrun.syntax import walk
+from analyzers.dryrun.syntax import dotted, walk
 from analyzers.places import Guard
 
 
@@ -15,6 +15,28 @@ def classify(run: Run, test: ast.expr) -> Guard:
     if known is None:
         known = run.tests[test] = _classify(run, test)
     return known
+
+
+def of_branch(run: Run, node: ast.If) -> Guard:
+    """What kind of condition guards the body of an if-statement."""
+    guard = classify(run, node.test)
+    if guard is Guard.ONCE and isinstance(node.body[-1], ast.Return) and not _made(node):
+        return Guard.OTHER  # a feature that is switched off: it stays None, call after call
+    return guard
+
+
+def _made(node: ast.If) -> bool:
+    """Whether the body of `if self.table is None:` makes what is missing, or lets it be made."""
+    if not isinstance(node.test, ast.Compare):
+        return True
+    name = dotted(node.test.left)
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            if any(dotted(target) == name for target in statement.targets):
+                return True
+        elif not isinstance(statement, ast.Return):
+            return True
+    return False
 
 
 def _classify(run: Run, test: ast.expr) -> Guard:

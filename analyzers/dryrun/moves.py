@@ -9,11 +9,14 @@ from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Unfinished
 from analyzers.dryrun.syntax import dotted
+from analyzers.dryrun.targets import perhaps_sent, target_of
 from analyzers.dryrun.values import HOST_MEMORY, UNKNOWN, Device, Kind, Value, constant, place_of
 from analyzers.dryrun.work import enqueue, host_reads, host_writes, library_of
 from analyzers.finding import Confidence
 from analyzers.records import replace
 from analyzers.timeline import Call, Copy, Direction, Reason
+
+_KNOWN = (Device.HOST, Device.GPU)
 
 
 def moved(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
@@ -21,7 +24,10 @@ def moved(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
     operand = call.receiver if call.receiver is not None else _first(call)
     if call.fact.upload and not call.fact.moves:
         return _uploaded(run, node, call, operand, result)
-    target, sure = _target(run, call)
+    target, sure = target_of(run, call)
+    sent = None if target in _KNOWN else perhaps_sent(run, node, call, operand)
+    if sent is not None:
+        return sent
     if target is None:  # .to(dtype), .to(memory_format=…): nothing moves
         dtype = next((d for a in call.arguments if (d := dtype_name(a.value))), "")
         return replace(
@@ -37,38 +43,6 @@ def moved(run: Run, node: ast.Call, call: Call, result: Value) -> Value:
 
 def _first(call: Call) -> Value:
     return call.arguments[0].value if call.arguments else UNKNOWN
-
-
-def _target(run: Run, call: Call) -> tuple[Device | None, Confidence]:
-    fixed = {"gpu": Device.GPU, "host": Device.HOST}.get(call.fact.moves)
-    if fixed is not None:
-        return fixed, Confidence.CERTAIN
-    for argument in call.arguments:
-        value = argument.value
-        typed = _place_of_type(run, value)
-        if typed is not None:
-            return typed, Confidence.CERTAIN
-        if argument.name not in ("device", "other", "") or value.kind is Kind.NONE:
-            continue
-        if value.kind is Kind.LIBRARY or (value.kind is Kind.TEXT and not value.known):
-            continue  # a dtype
-        device, sure = place_of(value)
-        if device is not Device.UNKNOWN:
-            return device, sure
-        if value.kind in (Kind.PLACE, Kind.TENSOR):
-            return Device.UNKNOWN, Confidence.POSSIBLE
-        if argument.keyword and argument.name == "device":
-            return Device.GPU, run.for_gpu.weaker(Confidence.LIKELY)
-    return None, Confidence.POSSIBLE
-
-
-def _place_of_type(run: Run, value: Value) -> Device | None:
-    """A class of tensors names the place of its instances, as a value or as text."""
-    name = value.ref if value.kind is Kind.LIBRARY else value.constant
-    fact = run.facts.find(name) if isinstance(name, str) and "." in name else None
-    if fact is None or fact.name != name or not fact.upload or fact.parameters:
-        return None
-    return {"host": Device.HOST, "gpu": Device.GPU}.get(fact.device)
 
 
 def _module(run: Run, node: ast.Call, operand: Value, target: Device, sure: Confidence) -> Value:

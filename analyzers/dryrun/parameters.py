@@ -39,6 +39,8 @@ def expected(run: Run, info: FunctionInfo, parameter: ast.arg) -> Value:
         return instance(run, info.owner)
     if parameter.annotation is not None:
         value = from_annotation(run, parameter.annotation)
+        if value is TEXT and (named := from_name(run, parameter.arg)).kind is Kind.PLACE:
+            return named  # `device: str`
         if value is not None:
             return placed(run, info, value)
     default = _default(info, parameter)

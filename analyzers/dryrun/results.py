@@ -66,7 +66,8 @@ def result_of(run: Run, fact: Fact, receiver: Value | None, arguments: Sequence[
     if gives == "element":
         return _element(run, receiver or first)
     if gives == "pairs":
-        pair = Value(Kind.SEQUENCE, items=(TEXT, element_of(receiver or UNKNOWN)))
+        inside = _with_elements(run, SEQUENCE, fact, operands) if fact.element else receiver
+        pair = Value(Kind.SEQUENCE, items=(TEXT, element_of(inside or UNKNOWN)))
         return Value(Kind.SEQUENCE, element=pair)
     if gives == "same":
         gives = next((o.type for o in operands if o.kind is Kind.TENSOR and o.type), "")
@@ -138,8 +139,8 @@ def _with_elements(run: Run, plain: Value, fact: Fact, operands: list[Value]) ->
     if known is None:
         return plain
     element = instance_of(run, known)
-    if element.kind is Kind.TENSOR and element.device is Device.UNKNOWN:
-        device, sure = device_of_inputs(operands)
+    if element.kind is Kind.TENSOR and operands:
+        device, sure = device_by(fact, operands[0], (), operands)
         element = replace(element, device=device, sure=sure)
     return replace(plain, element=element)
 

@@ -11,7 +11,7 @@ from analyzers.dryrun.arithmetic import combine, operator_text
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import truth
-from analyzers.dryrun.guards import classify, skips_rest
+from analyzers.dryrun.guards import of_branch, skips_rest
 from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import BUDGET, Run
 from analyzers.dryrun.sidework import leaves
@@ -108,7 +108,7 @@ def _augmented_element(run: Run, node: ast.AugAssign, target: ast.Subscript, val
 def _if(run: Run, node: ast.If) -> bool:
     value = run.evaluate(node.test)
     truth(run, value, node.test)
-    guard = classify(run, node.test)
+    guard = of_branch(run, node)
     other = run.state.copy()
     narrow(run, node.test)
     with run.inside(guard=guard):

@@ -30,14 +30,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from analyzers.call_edits import replace_expression, with_keywords
-from analyzers.copying import device_keywords, first, moved_span
+from analyzers.copying import sent
 from analyzers.dryrun.values import Kind
-from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity
-from analyzers.judging import applies, shown, when
-from analyzers.places import Heat
+from analyzers.finding import Confidence, Finding, Related, Severity
+from analyzers.judging import shown, when
+from analyzers.making import (
+    computed_confidence,
+    inline,
+    kept,
+    left_alone,
+    made_in_constructor,
+    made_on_device,
+    may_name_its_device,
+    once,
+)
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.timeline import Call, Copy, PerhapsSent, Timeline
 from analyzers.waiting import measures
 
 BAD = [
@@ -76,6 +84,53 @@ BAD = [
             return torch.exp(-math.log(1e4) * steps / half).to(t.device)  # <-
         """
     ),
+    # Wherever the other tensor lives: the new one could have been made there.
+    Bad(
+        """
+        import torch
+
+        def regularised(kernel, jitter):
+            k = kernel.evaluate()
+            return k + jitter * torch.eye(k.size(-1)).type_as(k)  # <-
+        """,
+        fixed="""
+        import torch
+
+        def regularised(kernel, jitter):
+            k = kernel.evaluate()
+            return k + jitter * torch.eye(k.size(-1), device=k.device, dtype=k.dtype)
+        """,
+    ),
+    Bad(
+        """
+        import torch
+        from torch import nn
+
+        class Reward(nn.Module):
+            def masks(self, batch, width):
+                device = next(self.parameters()).device
+                return torch.ones(batch, 1, width).to(device)  # <-
+        """,
+        fixed="""
+        import torch
+        from torch import nn
+
+        class Reward(nn.Module):
+            def masks(self, batch, width):
+                device = next(self.parameters()).device
+                return torch.ones(batch, 1, width, device=device)
+        """,
+    ),
+    Bad(
+        """
+        import torch
+
+        def coordinates(h, w, image):
+            grid = torch.stack([torch.arange(h), torch.arange(w)])
+            grid = grid.to(image.device)  # <-
+            return grid / image.shape[-1]
+        """
+    ),
 ]
 GOOD = [
     """
@@ -101,6 +156,45 @@ GOOD = [
             host[i] = row
         return host.to(device)
     """,
+    # Another type, not another place.
+    """
+    import torch
+
+    def weights(batch, model, dtype):
+        return torch.ones(batch).to(dtype), torch.zeros(batch).to(model.dtype)
+    """,
+    # Whether the device answers at all: what comes of it is thrown away.
+    """
+    import torch
+
+    def usable(name):
+        try:
+            _ = torch.zeros(1).to(torch.device(name))
+        except RuntimeError:
+            return False
+        return True
+    """,
+    # What a caller hands in may live anywhere.
+    """
+    import torch
+
+    def encode(model, sound, lengths):
+        lengths = lengths.to(sound.device)
+        return model(sound, lengths)
+
+    def encode_one(model, sound):
+        return encode(model, sound, torch.tensor([1.0]))
+    """,
+    # A feature that is off, and one that is made on first use.
+    """
+    import torch
+
+    class Rotary:
+        def table(self, x):
+            if self.cache is None:
+                self.cache = torch.arange(x.size(1)).to(x.device)
+            return self.cache
+    """,
 ]
 
 
@@ -109,9 +203,9 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
     listed: set[object] = set()  # functions in which a tensor made of a list was remarked on
-    for copy in timeline.of(Copy):
+    for copy in sent(timeline):
         factory = copy.source.made_by
-        if copy.direction is not Direction.TO_DEVICE or _left_alone(copy):
+        if left_alone(copy) or timeline.text(copy.place.statement).startswith("_ ="):
             continue
         if isinstance(factory, Call) and any(factory.has(word) for word in _ON_PURPOSE):
             continue
@@ -122,45 +216,22 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
             if copy.place.function in listed:
                 continue
             listed.add(copy.place.function)
-        sure = Confidence.POSSIBLE if _once(copy) else found.confidence
+        sure = Confidence.POSSIBLE if once(copy) else found.confidence
         yield replace(found, confidence=found.confidence.weaker(sure))
 
 
 def _finding(timeline: Timeline, copy: Copy, factory: Call | None) -> Finding | None:
     if factory is not None and factory.fact.upload:
-        return _made_of_a_list(timeline, copy, factory) if _inline(copy, factory) else None
-    if factory is not None and _may_name_its_device(factory):
+        return _made_of_a_list(timeline, copy, factory) if inline(copy, factory) else None
+    if factory is not None and may_name_its_device(factory):
         if copy.source.fresh:
             return _made_here(timeline, copy, factory)
-        if _made_elsewhere(copy, factory) and not _kept(timeline, copy):
+        if made_in_constructor(copy, factory) and not kept(timeline, copy):
             return _moved_on_every_call(timeline, copy, factory)
     meant = _ON_HOST.search(timeline.text(copy.place.statement))
-    if copy.source.homemade and not meant and not _kept(timeline, copy):
+    if copy.source.homemade and not meant and not kept(timeline, copy):
         return _computed_here(timeline, copy)
     return None
-
-
-def _once(copy: Copy) -> bool:
-    """Set-up code; a place that only stands behind a loop may run as often as its function."""
-    place = copy.place
-    if place.heat is not Heat.COLD:
-        return False
-    function = place.function
-    if function is None or place.guarded or "cold" in function.roles:
-        return True
-    return not (isinstance(copy.source.made_by, Call) and _inline(copy, copy.source.made_by))
-
-
-def _left_alone(copy: Copy) -> bool:
-    """Tests, references for the CPU, data sets, and places that hardly ever run."""
-    place = copy.place
-    if place.heat is not Heat.COLD:
-        return not applies(place)
-    return not applies(replace(place, heat=Heat.UNKNOWN))
-
-
-def _inline(copy: Copy, factory: Call) -> bool:
-    return copy.call.receiver_span == factory.span
 
 
 def _made_of_a_list(timeline: Timeline, copy: Copy, factory: Call) -> Finding | None:
@@ -177,12 +248,6 @@ def _made_of_a_list(timeline: Timeline, copy: Copy, factory: Call) -> Finding | 
     )
 
 
-def _may_name_its_device(factory: Call) -> bool:
-    """A factory of the device's own library, which makes its numbers itself."""
-    fact = factory.fact
-    return fact.fresh and bool(fact.filled) and fact.device == "argument" and not fact.upload
-
-
 _ON_PURPOSE = ("generator", "out", "pin_memory")
 _ON_HOST = re.compile(r"""device\s*=\s*["']cpu["']""")  # written out: it is meant so
 
@@ -195,7 +260,7 @@ def _made_here(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
         "stream. Make it on the device with `device=`.",
         _confidence(copy, factory),
         Severity.WARNING,
-        fix=_fix(timeline, copy, factory),
+        fix=made_on_device(timeline, copy, factory),
     )
 
 
@@ -206,50 +271,9 @@ def _computed_here(timeline: Timeline, copy: Copy) -> Finding:
         f"{shown(timeline.text(what))} is computed in host memory from nothing but constants and "
         "then copied to the device. The host does the arithmetic, stages the copy over PCIe and "
         "waits for it. Make the first tensor on the device, and the whole chain runs there.",
-        _computed_confidence(timeline, copy),
+        computed_confidence(timeline, copy),
         Severity.WARNING,
     )
-
-
-def _computed_confidence(timeline: Timeline, copy: Copy) -> Confidence:
-    target = timeline.text(copy.place.statement).partition("=")[0]
-    once = copy.place.heat is Heat.UNKNOWN and target.startswith("self.")
-    sure = Confidence.POSSIBLE if once or not _all_here(copy) else Confidence.LIKELY
-    return sure.weaker(copy.result.sure).weaker(copy.source.sure)
-
-
-def _all_here(copy: Copy) -> bool:
-    """Whether the chain starts in this function, with a factory of the device's own library."""
-    value = copy.source
-    if value.type != copy.result.type:
-        return False  # NumPy has no device to name
-    while isinstance(value.made_by, Call):
-        made = value.made_by
-        if made.place.function != copy.place.function or made.fact.upload:
-            return False
-        under = made.receiver if made.receiver is not None else first(made)
-        if under is None or under.kind is not Kind.TENSOR:
-            break
-        if under.type != value.type:
-            return False
-        value = under
-    return True
-
-
-def _made_elsewhere(copy: Copy, factory: Call) -> bool:
-    """Made once in a constructor, moved in a method that runs per step."""
-    made_in, moved_in = factory.place.function, copy.place.function
-    if made_in is None or moved_in is None or made_in.class_name != moved_in.class_name:
-        return False
-    return made_in.name == "__init__" != moved_in.name and copy.place.repeated
-
-
-def _kept(timeline: Timeline, copy: Copy) -> bool:
-    """`self.table = self.table.to(device)`: moved when it is first used, and kept there."""
-    moved = moved_span(copy)
-    if moved is None:
-        return False
-    return timeline.text(copy.place.statement).startswith(f"{timeline.text(moved)} =")
 
 
 def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Finding:
@@ -267,33 +291,6 @@ def _moved_on_every_call(timeline: Timeline, copy: Copy, factory: Call) -> Findi
 def _confidence(copy: Copy, factory: Call) -> Confidence:
     # Made in this very expression: there is no other use that could want it on the host, and
     # naming the device at once is right wherever the device is.
-    if not _inline(copy, factory):
+    if not inline(copy, factory) or isinstance(copy, PerhapsSent):
         return Confidence.LIKELY.weaker(copy.result.sure)
     return Confidence.CERTAIN if copy.result.sure is Confidence.CERTAIN else Confidence.LIKELY
-
-
-def _fix(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
-    """`torch.zeros(n).to(device)` becomes `torch.zeros(n, device=device)`."""
-    if copy.call.receiver_span != factory.span or factory.has_star or factory.has("device"):
-        return None
-    keywords = device_keywords(timeline, copy, factory)
-    if keywords is None:
-        return None
-    text = with_keywords(timeline.text(factory.span), keywords)
-    if text is None:
-        return None
-    edit = replace_expression(timeline.source, copy.call.span, text)
-    if edit is None:
-        return None
-    safe = factory.fact.filled in ("constant", "undefined", "range") and not factory.has(
-        "requires_grad"
-    )
-    return Fix(
-        "Make it on the device",
-        (edit,),
-        Safety.SAFE if safe else Safety.UNSAFE,
-        "" if safe else _CONDITION,
-    )
-
-
-_CONDITION = "The device has its own generator: seeded random numbers will differ."

@@ -25,13 +25,13 @@ When the library has no such operation on the device and the data is small.
 
 from collections.abc import Iterator
 
-from analyzers.copying import moved_span
+from analyzers.copying import moved_span, sent
 from analyzers.dryrun.work import fetched_from
 from analyzers.finding import Confidence, Finding, Related, Severity
 from analyzers.judging import applies, shown
 from analyzers.places import Heat
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Call, Copy, Direction, Timeline
+from analyzers.timeline import Call, Copy, Timeline
 from analyzers.waiting import measures
 
 BAD = [
@@ -104,9 +104,9 @@ GOOD = [
 def device_host_device_round_trip(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
-    for copy in timeline.of(Copy):
+    for copy in sent(timeline):
         fetched = fetched_from((copy.source,))
-        if copy.direction is not Direction.TO_DEVICE or not isinstance(fetched, Copy):
+        if not isinstance(fetched, Copy):
             continue
         if not applies(copy.place) or not applies(fetched.place):
             continue

@@ -75,6 +75,17 @@ BAD = [
                 policy(torch.as_tensor(state, dtype=torch.float32, device=device))
         """,
     ),
+    Bad(
+        """
+        import numpy as np
+        import torch
+
+        def act(policy, frames, device):
+            for frame in frames:
+                state = np.asarray(frame)
+                policy(torch.FloatTensor(state).to(device))  # <-
+        """
+    ),
 ]
 GOOD = [
     # A list has no memory to share.
@@ -130,12 +141,16 @@ def numpy_tensor_cuda_chain(timeline: Timeline) -> Iterator[Finding]:
 
 def _copies_an_array(made: Call) -> bool:
     fact = made.fact
-    if not fact.upload or fact.view or fact.device != "argument" or not made.arguments:
+    # `torch.FloatTensor(array)` names its place by its class: the host's.
+    if not fact.upload or fact.view or not made.arguments or fact.device not in _PLACED:
         return False
     data = made.arguments[0].value
     foreign = data.type not in ("", fact.gives)
     known = data.kind is Kind.TENSOR and data.device is Device.HOST and not data.scalar
     return known and foreign
+
+
+_PLACED = ("argument", "host")
 
 
 def _confidence(made: Call) -> Confidence:
