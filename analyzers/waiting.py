@@ -17,6 +17,7 @@ from analyzers.judging import (
     shown,
     when,
 )
+from analyzers.off_paths import is_test_or_benchmark
 from analyzers.places import Heat, Loop, LoopKind
 from analyzers.timeline import Call, Reason, Timeline, Wait
 
@@ -39,15 +40,9 @@ _WORTH_A_GUESS = frozenset({Reason.SCALAR, Reason.ITERATE, Reason.INDEX, Reason.
 _ONCE_IS_FINE = frozenset({Reason.COPY, Reason.FORMAT, Reason.GATHER, Reason.STORE})
 
 
-# Files in which waits are the subject, or cost nothing that anybody would notice.
-_OFF_PATHS = re.compile(
-    r"(^|[/_.-])(bench(mark)?(s|ing)?|tests?|testing|conftest|profil(e|er|ing))([/_.-]|$)", re.I
-)
-
-
 def measures(timeline: Timeline) -> bool:
     """Whether the file is a benchmark or a test: waits belong there."""
-    return bool(_OFF_PATHS.search(timeline.source.path))
+    return is_test_or_benchmark(timeline.source.path)
 
 
 def rule_for(wait: Wait) -> str:
@@ -227,11 +222,24 @@ def fetched_together(timeline: Timeline) -> list[list[tuple[Wait, Confidence]]]:
 
 
 def _scalars(timeline: Timeline) -> Iterator[tuple[Wait, Confidence]]:
+    read: frozenset[Span] | None = None
     for code in ("GPU105", "GPU117"):
         for wait, sure in implicit(timeline, code):
-            once = not any(loop.comprehension for loop in wait.place.loops)
-            if wait.reason is Reason.SCALAR and wait.call is not None and once:
+            if wait.call is None or any(loop.comprehension for loop in wait.place.loops):
+                continue
+            if wait.reason is Reason.COPY:
+                read = _read_at_once(timeline) if read is None else read
+                if wait.call.span in read:
+                    yield wait, sure
+            elif wait.reason is Reason.SCALAR:
                 yield wait, sure
+
+
+def _read_at_once(timeline: Timeline) -> frozenset[Span]:
+    """What a number is made of where it stands, as in `x.cpu().item()` and `float(x.cpu())`."""
+    scalars = [call for call in timeline.calls() if call.fact.waits == "scalar"]
+    received = {call.receiver_span for call in scalars if call.receiver_span is not None}
+    return frozenset(received | {call.arguments[0].span for call in scalars if call.arguments})
 
 
 def _subject(timeline: Timeline, wait: Wait) -> str:

@@ -15,6 +15,7 @@ from analyzers.dryrun.statements import execute
 from analyzers.dryrun.values import MISSING
 from analyzers.finding import Confidence, Span
 from analyzers.knowledge import Facts
+from analyzers.off_paths import is_test
 from analyzers.places import Heat
 from analyzers.records import replace
 from analyzers.source import Source
@@ -28,6 +29,8 @@ _PLAIN_WORDS = ("Stream", "non_blocking", "blocking=")
 
 def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) -> Timeline:
     """The timeline of one file."""
+    if _checks(source, facts) and not any(word in source.text for word in _ordering(facts)):
+        return Timeline(source, (), gpu)
     plainly = any(word in source.text for word in _PLAIN_WORDS)
     run = _walked(source, facts, hints, ordered=plainly)
     # Most files that speak of streams mean other ones: the order is followed once it matters.
@@ -47,6 +50,7 @@ def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run
     found = scan(source.tree, facts.names)
     run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
     run.tracks_streams = ordered
+    run.only_order = _checks(source, facts)
     run.for_gpu = _for_gpu(source, facts)
     run.assumed_class = _assumed_class(source, facts)
     _module(run, source.tree)
@@ -55,6 +59,16 @@ def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run
             functions.walk(run, info)
     found.forget()
     return run
+
+
+def _checks(source: Source, facts: Facts) -> bool:
+    """Whether the file is a test that has no kernels."""
+    marks = facts.names.get("kernel_marks", ())
+    return is_test(source.path) and not any(mark in source.text for mark in marks)
+
+
+def _ordering(facts: Facts) -> tuple[str, ...]:
+    return (*facts.names.get("ordering_words", ()), *facts.names.get("ordering_class", ()))
 
 
 def _for_gpu(source: Source, facts: Facts) -> Confidence:

@@ -4,6 +4,9 @@ Most functions of a project parse options, build paths or print. A function is r
 names a GPU library or something made from one, uses a method that only device values have, has a
 parameter that usually holds one, or calls a relevant function of the file. What its callers hand
 in is looked at again when it is walked.
+
+A test is judged only where a mistake makes results wrong: for the order of device work and for its
+kernels. Nobody waits for it to be fast.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ _DEVICE_KINDS = frozenset(
 
 def mark(run: Run) -> None:
     """Decide for every function of the file whether it is worth a walk."""
+    if run.only_order:
+        for info in run.scan.functions.values():
+            info.relevant = info.ordering
+        return
     words = _words(run.facts)
     names = {name for name, value in run.globals.items() if _concerns(run, value)}
     members = words | _attributes(run.scan.classes.values())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.values import Kind, Value
+from analyzers.off_paths import is_test
 from analyzers.places import Function, Heat
 
 _PER_STEP = {
@@ -99,13 +98,12 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
 
 def _is_a_test(run: Run, info: FunctionInfo) -> bool:
     """Whether a name with "test" in it checks something, or evaluates a network on test data."""
-    if _TESTS.search(run.source.path) or not run.imports.isdisjoint(_TEST_LIBRARIES):
+    if is_test(run.source.path) or not run.imports.isdisjoint(_TEST_LIBRARIES):
         return True
     own = [p.arg for p in info.parameters if p.arg not in ("self", "cls")]
     return info.name.startswith("test_") and len(own) < 2
 
 
-_TESTS = re.compile(r"(^|[/_.-])(tests?|testing|conftest)([/_.-]|$)", re.IGNORECASE)
 _TEST_LIBRARIES = frozenset({"pytest", "unittest", "absl", "hypothesis"})
 
 

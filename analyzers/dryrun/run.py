@@ -92,6 +92,7 @@ class Run:
     called_again: bool = False  # a method is walked a second time, behind its own first call
     assumed_class: str = ""  # the tensor class of a file that imports no library
     tracks_streams: bool = False  # the order of device work is followed
+    only_order: bool = False  # of all mistakes only those matter
     streams_met: bool = False  # … and should be: streams or asynchronous copies were met
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 

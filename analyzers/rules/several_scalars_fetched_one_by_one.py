@@ -71,6 +71,20 @@ BAD = [
                 return (x - low) / (high - low), seen
         """
     ),
+    # However each is fetched.
+    Bad(
+        """
+        import torch
+
+        def train(model, loader, criterion, log):
+            model = model.cuda()
+            for x, y in loader:
+                out = model(x.cuda())
+                loss = criterion(out, y.cuda())
+                norm = out.norm()
+                log(loss.detach().cpu().item(), float(norm.cpu()))  # <-
+        """
+    ),
 ]
 GOOD = [
     # One copy for all of them.

@@ -240,10 +240,11 @@ KEPT = (
 
 def _kept(timeline: Timeline) -> Iterator[Finding]:
     """Results that are put where others find them, of streams that nobody waits for."""
-    if _EVENTS.search(timeline.source.text):
+    aside = list(timeline.of(KeptAside))
+    if not aside or _EVENTS.search(timeline.source.text):
         return
     said: set[tuple[Span, Span]] = set()
-    for kept in timeline.of(KeptAside):
+    for kept in aside:
         place, key = kept.place, (kept.place.statement, kept.made)
         if key in said or crossing.is_joined(timeline, kept.stream):
             continue
