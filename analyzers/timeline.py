@@ -151,6 +151,7 @@ class Launch(Event):
     block_span: Span | None
     stream: Value | None
     tensors: tuple[Value, ...]
+    grid_written: Span | None = None  # the tuple of its dimensions, here or further up
 
 
 @record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from analyzers.dryrun import waits
+from analyzers.dryrun import grids, waits
 from analyzers.dryrun.run import MAX_DEPTH, Run
 from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.values import NONE, NUMBER, UNKNOWN, Device, Kind, Value
@@ -26,6 +26,7 @@ def launch(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...])
         )
         grid, block, stream = (*values[:3], *[None] * (3 - len(values[:3])))
         spans = [run.span(n) for n in nodes]
+        dimensions = grids.written(run, nodes[0] if nodes else None)
         arguments = given
         grid = _computed(run, grid) if grid is not None else None
     else:
@@ -36,7 +37,8 @@ def launch(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...])
         names = {a.name: a for a in given if a.keyword}
         positional = [a for a in given if not a.keyword]
         grid, block, spans, arguments, stream = _raw(names, positional, _packed(run, node))
-    _emit(run, node, kernel, grid, block, stream, spans, arguments)
+        dimensions = grids.written(run, _grid_argument(node))
+    _emit(run, node, kernel, grid, block, stream, (spans, dimensions), arguments)
     return NONE
 
 
@@ -62,6 +64,11 @@ def _computed(run: Run, grid: Value) -> Value:
     run.depth -= 1
     run.state.names = saved
     return result
+
+
+def _grid_argument(node: ast.Call) -> ast.expr | None:
+    named = next((k.value for k in node.keywords if k.arg == "grid"), None)
+    return named or (node.args[0] if len(node.args) > 2 else None)
 
 
 def _packed(run: Run, node: ast.Call) -> list[Span]:
@@ -115,9 +122,10 @@ def _emit(
     grid: Value | None,
     block: Value | None,
     stream: Value | None,
-    spans: list[Span],
+    where: tuple[list[Span], Span | None],
     arguments: tuple[Argument, ...],
 ) -> None:
+    spans, dimensions = where
     kernel_fact = run.facts.find(kernel.type) if kernel.type else None
     call = Call(
         place=run.place(node),
@@ -143,6 +151,7 @@ def _emit(
             block_span=spans[1] if len(spans) > 1 else None,
             stream=stream,
             tensors=tensors,
+            grid_written=dimensions,
         )
     )
     _run_kernel(run, node, call, tensors, _stream_name(run, kernel_fact, stream))

@@ -76,6 +76,24 @@ BAD = [
             rows[(triton.cdiv(w, 128), num_tokens)](x, y, w, BLOCK=128)  # <-
         """
     ),
+    # The grid has a name: it is read where it is bound.
+    Bad(
+        """
+        import triton
+        import triton.language as tl
+
+        @triton.jit
+        def merge(x, y, w, BLOCK: tl.constexpr):
+            row = tl.program_id(1)
+            col = tl.arange(0, BLOCK)
+            tl.store(y + row * w + col, tl.load(x + row * w + col, mask=col < w), mask=col < w)
+
+        def run(x, y):
+            B, H, M, w = x.shape
+            grid = (B * H, M, 1)  # <-
+            merge[grid](x, y, w, BLOCK=128)
+        """
+    ),
 ]
 GOOD = [
     """
@@ -129,16 +147,32 @@ GOOD = [
         num_tokens, w = x.shape
         rows[(num_tokens, triton.cdiv(w, 128))](x, y, w, BLOCK=128)
     """,
+    # One entry for each sequence of a batch: a few hundred.
+    """
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def rows(x, lens, w, BLOCK: tl.constexpr):
+        col = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + col, tl.load(lens + tl.program_id(1)), mask=col < w)
+
+    def run(x, kv_seqlens):
+        grid = (triton.cdiv(x.numel(), 128), kv_seqlens.numel())
+        rows[grid](x, kv_seqlens, x.numel(), BLOCK=128)
+    """,
 ]
 
 _AXES = "xyz"
 # Counts that grow with the data, not with the model: batches and heads stay small.
 _GROWS = re.compile(
-    r"token|row|\bn\b|^n$|^m$|num_(points|edges|nodes|elem|entries|samples|items|pixels|tasks)"
+    r"token|row|^n$|^m$|num_(points|edges|nodes|elem|entries|samples|items|pixels|tasks)"
     r"|numel|size$|length|seq_?len|total|nnz|points|edges|vertices|\.shape\[0\]|len\(",
     re.IGNORECASE,
 )
-_STAYS = re.compile(r"batch|head|expert|channel|group|layer|block|split|dim|min\(|%", re.IGNORECASE)
+_STAYS = re.compile(
+    r"batch|head|lens\b|indptr|expert|channel|group|layer|block|split|dim|min\(|%", re.IGNORECASE
+)
 
 
 @rule("GPU602", severity=Severity.ERROR, bad=BAD, good=GOOD)
@@ -189,13 +223,14 @@ def _grid_problems(launch: Launch) -> Iterator[str]:
 
 def _may_grow(timeline: Timeline, launch: Launch) -> Iterator[Finding]:
     grid = shape(launch.grid)
-    if grid is None or launch.grid_span is None or not serious(launch.place):
+    written = launch.grid_written or launch.grid_span
+    if grid is None or written is None or not serious(launch.place):
         return
     for axis, part in list(zip(_AXES, grid.parts, strict=False))[1:]:
-        text = part_text(timeline, launch.grid_span, _AXES.index(axis))
+        text = part_text(timeline, written, _AXES.index(axis))
         if _is_raw(part) and _GROWS.search(text) and not _STAYS.search(text):
             yield Finding(
-                launch.grid_span,
+                written,
                 f"{shown(text)} is the grid's {axis}, which ends at 65,535. "
                 "The launch may fail with the first input that is larger. "
                 f"Put that count into x, and what is bounded into {axis}.",
