@@ -187,6 +187,7 @@ _EFFECTS: dict[str, Effect] = {
     "optimizer_step": _optimizer_step,
     "parameter": _parameter,
     "profiler": _context,
+    "process_group": _handoff,
     "progress": iteration.progress,
     "range": iteration.counted,
     "record_stream": ordering.told_allocator,
