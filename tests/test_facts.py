@@ -57,7 +57,7 @@ EFFECTS = {
     "host_jit", "is_available", "jit", "kernel_argument", "kernel_decorator", "kernel_reduce",
     "launch", "launch_config", "load", "managed", "map", "memory_query", "metric", "no_grad",
     "optimizer_step", "out_of_memory", "parameter", "partial", "pinned_context", "power_of_two",
-    "prepare", "print", "process", "profiler", "progress", "query", "random_seed", "range",
+    "prepare", "print", "process", "process_group", "profiler", "progress", "query", "random_seed", "range",
     "raw_handle",
     "raw_kernel", "raw_module", "record_stream", "register_buffer", "replay", "save", "set_device",
     "set_default_device", "set_stream", "setattr", "shared_array", "sleep", "status",

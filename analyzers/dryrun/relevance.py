@@ -22,7 +22,7 @@ from analyzers.knowledge import Facts
 
 _WORDS = (
     "tensor", "loss", "module", "loader", "stream", "event", "criterion",
-    "tensor_methods", "device_methods", "optimizer", "scaler", "module_calls",
+    "tensor_methods", "device_methods", "optimizer", "scaler", "module_calls", "thread_class",
 )  # fmt: skip
 _DEVICE_KINDS = frozenset(
     {Kind.TENSOR, Kind.MODULE, Kind.LOADER, Kind.STREAM, Kind.EVENT, Kind.KERNEL, Kind.LAUNCHER}
@@ -37,7 +37,9 @@ def mark(run: Run) -> None:
             info.relevant = info.ordering
         return
     words = _words(run.facts)
-    names = {name for name, value in run.globals.items() if _concerns(run, value)}
+    # Whoever starts a thread may start one for the device.
+    names = set(run.facts.names.get("thread_class", ())) & run.globals.keys()
+    names |= {name for name, value in run.globals.items() if _concerns(run, value)}
     members = words | _attributes(run.scan.classes.values())
     relevant: set[str] = set()
     functions = list(run.scan.functions.values())
