@@ -149,6 +149,9 @@ class Table(Mapping[str, Fact]):
         return Fact(name=name, **listed)
 
 
+# What a library is asked under such a name, it knows without asking the device.
+_ASKS = re.compile(r"(is|has|supports)_[a-z]")
+_KNOWN_TO_HOST = Fact(name="*", gives="number", metadata=True)
 _ROOT = re.compile(r'^\["([^".]+)', re.MULTILINE)
 _HEADER = re.compile(r'^\["([^"]+)"\]', re.MULTILINE)
 
@@ -176,6 +179,8 @@ class Facts:
         while fact is None and "." in prefix:
             prefix = prefix.rpartition(".")[0]
             fact = self.table.find(prefix + ".*")
+        if fact is not None and fact.name != name and _ASKS.match(name.rpartition(".")[2]):
+            fact = _KNOWN_TO_HOST
         self._found[name] = fact
         return fact
 
@@ -193,7 +198,8 @@ class Facts:
                 return own
             parent = self.table.find(cls)
             if parent is None or not parent.is_a:
-                return self.table.find(f"{cls}.*")
+                rest = self.table.find(f"{cls}.*")
+                return _KNOWN_TO_HOST if rest is not None and _ASKS.match(name) else rest
             cls = parent.is_a
         return None
 

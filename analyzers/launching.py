@@ -133,7 +133,7 @@ def part_text(timeline: Timeline, span: Span | None, position: int) -> str:
     """How one dimension of a grid or block is written; empty when it is not written there."""
     text = timeline.text(span) if span is not None else ""
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        node = ast.parse(f"({text.strip()})", mode="eval").body
     except SyntaxError:
         return ""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]

@@ -119,3 +119,12 @@ def made_on_device(timeline: Timeline, copy: Copy, factory: Call) -> Fix | None:
 
 
 _CONDITION = "The device has its own generator: seeded random numbers will differ."
+
+
+def makes_nothing(factory: Call) -> bool:
+    """`torch.empty(0)`: nothing is filled, and nothing is copied."""
+    if factory.fact.filled not in ("undefined", "constant", "random"):
+        return False
+    sizes = [a.value for a in factory.arguments if a.name in ("size", "") and not a.star]
+    sizes = [part for size in sizes for part in size.items or (size,)]
+    return any(size.kind is Kind.NUMBER and size.constant == 0 for size in sizes)

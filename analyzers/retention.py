@@ -68,6 +68,6 @@ def _handed_in(event: Accumulated) -> Confidence | None:
 
 def detached(text: str) -> str:
     """The expression without its history."""
-    node = ast.parse(text.strip(), mode="eval").body
+    node = ast.parse(f"({text.strip()})", mode="eval").body
     atom = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     return f"{text}.detach()" if atom else f"({text}).detach()"

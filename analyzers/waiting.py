@@ -158,7 +158,8 @@ def _in_a_step(wait: Wait) -> bool:
     function = wait.place.function
     if function is None or not wait.place.in_loop or "per_step" not in function.roles:
         return False
-    return wait.reason in _WORTH_A_GUESS or wait.reason is Reason.CONDITION
+    tested = wait.reason is Reason.CONDITION and wait.call is None  # min() takes anything
+    return wait.reason in _WORTH_A_GUESS or tested
 
 
 def _worth(wait: Wait) -> Confidence:
@@ -176,10 +177,12 @@ def _worth(wait: Wait) -> Confidence:
     if not loops:
         # Once per step as far as the class says, or a loop of this file says; a name says less.
         per_step = place.heat is Heat.HOT or bool(roles & {"per_step", "hot"})
-        once_is_little = wait.reason is Reason.COPY or not per_step
+        once_is_little = wait.reason in (Reason.COPY, Reason.FORMAT) or not per_step
         return Confidence.POSSIBLE if once_is_little else Confidence.LIKELY
     if wait.reason in (Reason.CONDITION, Reason.FORMAT) and not any(x.runs_work for x in loops):
         return Confidence.POSSIBLE
+    if "stop_test" in place.contexts and loops[-1].kind is LoopKind.STEPS:
+        return Confidence.POSSIBLE  # it iterates until something holds: the answer is needed
     if wait.reason is Reason.COPY and not _as_numbers(wait):
         return Confidence.POSSIBLE  # results must leave the device somewhere
     return Confidence.CERTAIN

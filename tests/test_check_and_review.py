@@ -23,7 +23,7 @@ SCHEMA = json.loads((ROOT / "docs" / "schema" / "review.schema.json").read_text(
 FAULTY = "import torch\n\n\ndef f(n: int) -> torch.Tensor:\n    return torch.zeros(n).cuda()\n"
 MENDED = FAULTY.replace("zeros(n).cuda()", 'zeros(n, device="cuda")')
 CLEAN = "import torch\n\n\ndef f(n: int) -> torch.Tensor:\n    return n\n"
-FUNCTIONS = [f"\n\ndef g{n}():\n    return torch.ones({n}).cuda()\n" for n in range(5)]
+FUNCTIONS = [f"\n\ndef g{n}():\n    return torch.ones({n + 1}).cuda()\n" for n in range(5)]
 
 Capture = pytest.CaptureFixture[str]
 

@@ -148,7 +148,7 @@ def test_a_threshold_above_a_finding_folds_it_away() -> None:
 
 
 def test_the_worst_findings_keep_their_places_when_there_are_too_many() -> None:
-    body = "".join(f"def g{n}():\n    return torch.ones({n}).cuda()\n" for n in range(6))
+    body = "".join(f"def g{n}():\n    return torch.ones({n + 1}).cuda()\n" for n in range(6))
     config = RepoConfig(max_comments=2)
     review = build_review([changed("m.py", "import torch\n", f"import torch\n{body}")], config)
     assert len(review.placed(Placement.INLINE)) == 2
@@ -181,7 +181,7 @@ def test_a_file_whose_analysis_died_is_named() -> None:
 
 @pytest.mark.slow
 def test_a_file_with_very_many_fixes_is_still_judged() -> None:
-    body = "".join(f"def g{n}():\n    return torch.ones({n}).cuda()\n" for n in range(60))
+    body = "".join(f"def g{n}():\n    return torch.ones({n + 1}).cuda()\n" for n in range(60))
     config = RepoConfig(max_comments=0)
     review = build_review([changed("m.py", "import torch\n", f"import torch\n{body}")], config)
     offered = [c for c in review.comments if c.suggestion and c.suggestion.one_click]

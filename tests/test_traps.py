@@ -40,6 +40,123 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "a number beside a tensor in an annotated tuple",
+        "GPU107",
+        """
+        class Scaled(torch.optim.Optimizer):
+            def step(self, tuples: list[tuple[torch.Tensor, dict, list[str]]]):
+                first, state, _ = tuples[0]
+                step = state["step"]
+                for p, _, _ in tuples:
+                    p.add_(first.cuda())
+                    if step in [10, 20, 40]:
+                        self.lr *= 0.5
+        """,
+    ),
+    (
+        "what isinstance says is a number is none",
+        "GPU105 GPU107",
+        """
+        class Schedule(nn.Module):
+            def forward(self, x: torch.Tensor, t: torch.Tensor):
+                if isinstance(t, float | int):
+                    t = torch.full((4,), t, device=x.device)
+                return x * t
+        """,
+    ),
+    (
+        "the host knows what a library is asked with is_",
+        "GPU107",
+        """
+        class Solve(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, points: torch.Tensor):
+                from torch._subclasses.fake_tensor import is_fake
+
+                sparse = points.cuda().to_sparse().coalesce()
+                if is_fake(points) or sparse.is_coalesced() or sparse._nnz() == 0:
+                    return points
+                return sparse
+        """,
+    ),
+    (
+        "what eval() gives is a network, which is tested for being there",
+        "GPU107",
+        """
+        def generate(cfg, device, loader):
+            extra = load(cfg.name).eval().to(device) if cfg.name else None
+            for x in loader:
+                x = x.to(device)
+                if extra:
+                    x = extra(x)
+        """,
+    ),
+    (
+        "what happens after a failed check of the numbers is rare",
+        "GPU105 GPU106 GPU108 GPU109",
+        """
+        def train(model, loader, log):
+            model = model.cuda()
+            for x in loader:
+                loss = model(x.cuda())
+                if log.found_nan():
+                    log.error(f"loss {loss.mean().item()}")
+                    loss = loss[torch.isfinite(loss)]
+                loss.mean().backward()
+        """,
+    ),
+    (
+        "an entry of a dictionary that is written out is what was written",
+        "GPU105",
+        """
+        def split(weight, rank: int):
+            u, s, v = torch.linalg.svd(weight)
+            return {"u": u, "s": s, "rank": rank}
+
+        def rounds(weight: torch.Tensor, rank: int):
+            for _ in range(100):
+                parts = split(weight.cuda(), rank)
+                rank = parts["rank"]
+                weight = parts["u"][:, 0:rank] @ parts["s"][0:rank]
+        """,
+    ),
+    (
+        "adapters are merged once",
+        "GPU107",
+        """
+        class Adapter(nn.Module):
+            def merge(self, adapters, safe: bool):
+                for name in adapters:
+                    weight = self.base.weight.data.clone().cuda() + self.delta[name]
+                    if safe and not torch.isfinite(weight).all():
+                        raise ValueError(name)
+        """,
+    ),
+    (
+        "nothing is filled, and nothing is copied",
+        "GPU201",
+        """
+        class Memory(nn.Module):
+            def forward(self, x: torch.Tensor):
+                return torch.cat((x, torch.empty(0).to(dtype=x.dtype, device=x.device)))
+        """,
+    ),
+    (
+        "which devices work is found out by trying them",
+        "",
+        """
+        def usable(visible_devices):
+            found = []
+            for index in visible_devices:
+                try:
+                    torch.tensor(0, device=torch.device("cuda", index))
+                except RuntimeError:
+                    continue
+                found.append(index)
+            return found
+        """,
+    ),
+    (
         "the host is asked to compute it",
         "GPU201",
         """

@@ -10,15 +10,14 @@ from analyzers.dryrun import calls, loops, waits
 from analyzers.dryrun.arithmetic import Arithmetic, combine, operator_text
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.guards import classify
+from analyzers.dryrun.literals import mapping, sequence
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.sidework import kept
 from analyzers.dryrun.subscripts import subscript
 from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import (
-    MAPPING,
     NONE,
     NUMBER,
-    SEQUENCE,
     TEXT,
     UNKNOWN,
     Device,
@@ -34,8 +33,6 @@ from analyzers.finding import Confidence
 from analyzers.places import Loop, LoopKind
 from analyzers.records import replace
 from analyzers.timeline import Reason
-
-MAX_ITEMS = 24  # longer literals are sequences of their joined elements
 
 
 def truth(run: Run, value: Value, node: ast.expr) -> None:
@@ -162,27 +159,6 @@ def _if_expression(run: Run, node: ast.IfExp) -> Value:
         return join(run.evaluate(node.body), run.evaluate(node.orelse))
 
 
-def _sequence(run: Run, node: ast.Tuple | ast.List | ast.Set) -> Value:
-    items = tuple(run.evaluate(e) for e in node.elts)
-    if any(isinstance(e, ast.Starred) for e in node.elts) or len(items) > MAX_ITEMS:
-        whole = Value(Kind.SEQUENCE, items=items)
-        return Value(Kind.SEQUENCE, element=element_of(whole)) if items else SEQUENCE
-    written = run.class_of(Kind.SEQUENCE) if isinstance(node, ast.List) else ""
-    return Value(Kind.SEQUENCE, type=written, items=items)
-
-
-def _mapping(run: Run, node: ast.Dict) -> Value:
-    element: Value | None = None
-    for key, part in zip(node.keys, node.values, strict=True):
-        if key is not None:
-            run.evaluate(key)
-        value = run.evaluate(part)
-        if key is None:
-            value = element_of(value)
-        element = value if element is None else join(element, value)
-    return Value(Kind.MAPPING, element=element) if element is not None else MAPPING
-
-
 def _comprehension(
     run: Run, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Value:
@@ -279,10 +255,10 @@ HANDLERS = _Handlers(
         ast.UnaryOp: _unary,
         ast.Compare: _compare,
         ast.IfExp: _if_expression,
-        ast.Tuple: _sequence,
-        ast.List: _sequence,
-        ast.Set: _sequence,
-        ast.Dict: _mapping,
+        ast.Tuple: sequence,
+        ast.List: sequence,
+        ast.Set: sequence,
+        ast.Dict: mapping,
         ast.ListComp: _comprehension,
         ast.SetComp: _comprehension,
         ast.GeneratorExp: _comprehension,

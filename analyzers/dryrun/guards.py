@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import dotted, walk
@@ -42,6 +43,8 @@ def _made(node: ast.If) -> bool:
 def _classify(run: Run, test: ast.expr) -> Guard:
     names = run.facts.names
     nodes = walk(test)
+    if _finds_bad_numbers(test):
+        return Guard.ERROR
     if any(isinstance(n, ast.BinOp) and _counts_turns(run, n) for n in nodes):
         return Guard.INTERVAL
     words = _parts(_words(nodes))
@@ -69,6 +72,19 @@ def _counts_turns(run: Run, node: ast.BinOp) -> bool:
 def skips_rest(body: list[ast.stmt], guard: Guard) -> bool:
     """`if step % n: continue` guards what follows; a check that raises guards nothing."""
     return guard in (Guard.INTERVAL, Guard.FLAG) and not isinstance(body[-1], ast.Raise)
+
+
+def _finds_bad_numbers(test: ast.expr) -> bool:
+    """`if not isfinite(loss)`, `if isnan(x).any()`: what follows runs when something went wrong."""
+    nodes = walk(test)
+    asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in nodes}
+    if any(isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Not | ast.Invert) for n in nodes):
+        return any(_GOOD.search(name) for name in asked)
+    return any(_BAD.search(name) for name in asked)
+
+
+_GOOD = re.compile(r"is_?finite|all_finite", re.IGNORECASE)
+_BAD = re.compile(r"^is_?(nan|inf)|(has|found)_(nan|inf)", re.IGNORECASE)
 
 
 def _asks_for_argument(run: Run, test: ast.expr) -> bool:
@@ -109,3 +125,14 @@ def _words(nodes: list[ast.AST]) -> set[str]:
 def _parts(words: set[str]) -> set[str]:
     """The words, and what stands between their underscores."""
     return words.union(*(word.split("_") for word in words if "_" in word))
+
+
+def stop_test(node: ast.If | ast.While) -> frozenset[str]:
+    """The context of a condition that ends a loop: it needs the answer, whatever that costs."""
+    if isinstance(node, ast.If):
+        stops = not node.orelse and isinstance(node.body[-1], ast.Break | ast.Return)
+        return _STOP_TEST if stops else frozenset()
+    return _STOP_TEST
+
+
+_STOP_TEST = frozenset({"stop_test"})

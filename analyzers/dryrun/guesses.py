@@ -117,11 +117,20 @@ def _guess(
         return _fetched(run, node, name)
     if not run.tensor_class:
         return None
-    if name in names.get("stream_methods", ()):
-        stream = Value(Kind.STREAM, run.class_of(Kind.STREAM), ref=ANY)
-        fact = run.facts.method(stream.type, name)
-        if fact is not None:
-            return known_call(run, node, fact, f"{stream.type}.{name}", stream, given, name)
+    if name in names.get("module_methods", ()) and not given:
+        return Value(Kind.MODULE, run.class_of(Kind.MODULE), sure=Confidence.LIKELY)
+    stream = Value(Kind.STREAM, run.class_of(Kind.STREAM), ref=ANY)
+    fact = run.facts.method(stream.type, name) if name in names.get("stream_methods", ()) else None
+    if fact is not None:
+        return known_call(run, node, fact, f"{stream.type}.{name}", stream, given, name)
+    return _on_tensor(run, node, receiver, name, given)
+
+
+def _on_tensor(
+    run: Run, node: ast.Call, receiver: Value, name: str, given: tuple[Argument, ...]
+) -> Value | None:
+    """A method that tensors have, and perhaps other arrays as well."""
+    names = run.facts.names
     sure = Confidence.LIKELY if name in names.get("tensor_methods", ()) else None
     if sure is None and name in names.get("array_methods", ()):
         sure = Confidence.POSSIBLE

@@ -7,7 +7,7 @@ import ast
 from analyzers.dryrun.parameters import from_annotation, placed, tensor
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import dotted
-from analyzers.dryrun.values import UNKNOWN, Kind, Value
+from analyzers.dryrun.values import HOST_KINDS, UNKNOWN, Kind, Value
 from analyzers.finding import Confidence
 
 
@@ -27,13 +27,20 @@ def narrow(run: Run, test: ast.expr, holds: bool = True) -> None:
             _is_none(run, test)
 
 
+_MAY_BE_ELSE = frozenset({Kind.UNKNOWN, Kind.TENSOR})  # a tensor is often only believed to be one
+
+
 def _from_call(run: Run, test: ast.Call) -> None:
     name = dotted(test.args[0])
     known = run.state.names.get(name) if name else None
-    if not name or (known is not None and known.kind is not Kind.UNKNOWN):
+    if not name or (known is not None and known.kind not in _MAY_BE_ELSE):
         return
     value = _asked_for(run, test)
     info = run.frame.info
+    if value is not None and value.kind in HOST_KINDS:  # `isinstance(x, float)`
+        run.bind(name, value)
+    if known is not None and known.kind is Kind.TENSOR:
+        return
     if value is not None and value.kind is Kind.TENSOR and info is not None:
         run.bind(name, placed(run, info, value))
 
@@ -57,7 +64,8 @@ def _asked_for(run: Run, test: ast.Call) -> Value | None:
         wanted = test.args[1]
         options = wanted.elts if isinstance(wanted, ast.Tuple) else [wanted]
         values = [from_annotation(run, option) for option in options]
-        return values[0] if len(values) == 1 else None
+        alike = all(value is not None and value.kind in HOST_KINDS for value in values)
+        return values[0] if len(values) == 1 or (values and alike) else None
     if asked in words.get("tensor_tests", ()) and run.tensor_class:
         return tensor(run, Confidence.LIKELY)
     return None

@@ -90,6 +90,8 @@ def _is_foreign(run: Run, name: str) -> bool:
 
 def placed(run: Run, info: FunctionInfo, value: Value) -> Value:
     """A tensor parameter: on the device where the function is written for one."""
+    if value.items:
+        return replace(value, items=tuple(placed(run, info, item) for item in value.items))
     if value.kind in (Kind.SEQUENCE, Kind.MAPPING) and value.element is not None:
         return replace(value, element=placed(run, info, value.element))
     if value.kind is not Kind.TENSOR or value.device is not Device.UNKNOWN:
@@ -204,9 +206,17 @@ def _generic(run: Run, node: ast.Subscript) -> Value | None:
         return next((v for part in inner if (v := from_annotation(run, part)) is not None), None)
     if name in _CONTAINERS:
         container = _CONTAINERS[name]
+        if name.lower() == "tuple" and len(inner) > 1 and not _is_ellipsis(inner[-1]):
+            parts = (from_annotation(run, part) for part in inner)
+            return Value(Kind.SEQUENCE, items=tuple(part or UNKNOWN for part in parts))
         element = from_annotation(run, inner[-1] if container is MAPPING else inner[0])
         return replace(container, element=element) if element is not None else container
     return from_annotation(run, node.value)
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    """`tuple[X, ...]`: any number of the same."""
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 def _of_class(run: Run, value: Value, node: ast.expr) -> Value | None:

@@ -89,6 +89,7 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
         found.add("text")
     if parts & set(names.get("set_up_functions", ())) or "warm_up" in name:
         found.add("set_up")
+    found |= {"cold", "set_up"} if info.name in names.get("once_functions", ()) else set()
     if parts & {"bench", "benchmark", "profile"} or ("test" in parts and _is_a_test(run, info)):
         found.add("test")
     if name.endswith("_cpu") or name.startswith("cpu_"):

@@ -11,7 +11,7 @@ from analyzers.dryrun.arithmetic import combine, operator_text
 from analyzers.dryrun.binding import assign, loader_used, used
 from analyzers.dryrun.contexts import entered, switched_grad
 from analyzers.dryrun.expressions import truth
-from analyzers.dryrun.guards import of_branch, skips_rest
+from analyzers.dryrun.guards import of_branch, skips_rest, stop_test
 from analyzers.dryrun.narrowing import narrow
 from analyzers.dryrun.run import BUDGET, Run
 from analyzers.dryrun.sidework import leaves
@@ -106,8 +106,8 @@ def _augmented_element(run: Run, node: ast.AugAssign, target: ast.Subscript, val
 
 
 def _if(run: Run, node: ast.If) -> bool:
-    value = run.evaluate(node.test)
-    truth(run, value, node.test)
+    with run.inside(contexts=stop_test(node)):
+        truth(run, run.evaluate(node.test), node.test)
     guard = of_branch(run, node)
     other = run.state.copy()
     narrow(run, node.test)
@@ -115,7 +115,7 @@ def _if(run: Run, node: ast.If) -> bool:
         body_live = execute(run, node.body)
     after_body, run.state = run.state, other
     narrow(run, node.test, holds=False)
-    with run.inside(guard=None if guard is Guard.ONCE else guard):
+    with run.inside(guard=None if guard in (Guard.ONCE, Guard.ERROR) else guard):
         else_live = execute(run, node.orelse) if node.orelse else True
     if body_live and else_live:
         after_body.merge(run.state)
@@ -139,7 +139,8 @@ def _for(run: Run, node: ast.For | ast.AsyncFor) -> None:
 
 def _while(run: Run, node: ast.While) -> None:
     def test() -> None:
-        truth(run, run.evaluate(node.test), node.test)
+        with run.inside(contexts=stop_test(node)):
+            truth(run, run.evaluate(node.test), node.test)
 
     _loop(run, node, NONE, LoopKind.STEPS, test)
     if node.orelse:

@@ -30,10 +30,9 @@ def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
         return _tensor(run, node, base, index)
     if base.kind is Kind.KERNEL:
         return Value(Kind.LAUNCHER, ref=(base, index, node.slice), made_by=base.made_by)
-    if base.items is not None and isinstance(index.constant, int):
-        position = index.constant
-        if -len(base.items) <= position < len(base.items):
-            return base.items[position]
+    item = _known_item(base, index)
+    if item is not None:
+        return item
     if base.kind in (Kind.SEQUENCE, Kind.MAPPING):
         if index.on_gpu and base.kind is Kind.SEQUENCE:  # as a key, a tensor is only an object
             waits.wait(run, Reason.INDEX, index, node)
@@ -43,6 +42,22 @@ def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
     if base.kind is Kind.TEXT:
         return base if index.type == "slice" else replace(base, constant=MISSING)
     return UNKNOWN
+
+
+KEY_END = "\0"  # between the keys of a mapping whose entries are known, in its `ref`
+
+
+def _known_item(base: Value, index: Value) -> Value | None:
+    """The entry of a sequence or mapping that was written out in sight."""
+    if base.items is None:
+        return None
+    if base.kind is not Kind.MAPPING:
+        position = index.constant
+        if isinstance(position, int) and -len(base.items) <= position < len(base.items):
+            return base.items[position]
+        return None
+    keys = base.ref.split(KEY_END) if isinstance(base.ref, str) else []
+    return base.items[keys.index(index.constant)] if index.constant in keys else None
 
 
 def _counts_bytes(run: Run, node: ast.AST, base: Value, index: Value) -> None:

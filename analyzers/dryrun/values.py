@@ -265,6 +265,8 @@ def turn_of(value: Value) -> Value:
 
 def unpack(value: Value, count: int) -> tuple[Value, ...]:
     """What `count` names get when `value` is unpacked into them."""
+    if value.kind is Kind.MAPPING:
+        return (UNKNOWN,) * count  # its keys
     if value.items is not None:
         return value.items if len(value.items) == count else (UNKNOWN,) * count
     return (element_of(value),) * count

@@ -24,15 +24,16 @@ On devices other than CUDA, where the host must wait (see GPU909).
 - PyTorch source, `Copy.cu`: the wait after a blocking copy
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers.call_edits import add_keyword
 from analyzers.dryrun.values import Device, Kind
-from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
+from analyzers.finding import Confidence, Finding, Fix, Related, Safety, Severity, Span
 from analyzers.judging import shown, when
 from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Copy, Direction, Timeline
+from analyzers.timeline import Call, Copy, Direction, Timeline
 from analyzers.waiting import measures
 
 BAD = [
@@ -105,6 +106,35 @@ def blocking_h2d_from_pinned_source(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
     told: set[object] = set()
+    for group in _groups(timeline):
+        copy, sure = group[0]
+        loop = copy.place.loops[-1].span if copy.place.loops else copy.place.function
+        if sure is Confidence.POSSIBLE and loop in told:
+            continue  # said once for the loop
+        told.add(loop)
+        yield _finding(timeline, [copy for copy, _ in group], sure)
+        for other, _ in group[1:]:  # the first speaks for all
+            yield _finding(timeline, [other], Confidence.POSSIBLE, mended=False)
+
+
+def _groups(timeline: Timeline) -> Iterator[list[tuple[Copy, Confidence]]]:
+    """Sure copies in statements that follow each other, for one remark; others by themselves."""
+    group: list[tuple[Copy, Confidence]] = []
+    for copy, sure in _copies(timeline):
+        last = group[-1][0].place if group else copy.place
+        near = last.block == copy.place.block and 0 <= copy.place.index - last.index <= 1
+        if group and near and Confidence.POSSIBLE not in (sure, group[-1][1]):
+            group.append((copy, sure))
+            continue
+        if group:
+            yield group
+        group = [(copy, sure)]
+    if group:
+        yield group
+
+
+def _copies(timeline: Timeline) -> Iterator[tuple[Copy, Confidence]]:
+    seen: set[Span] = set()
     for copy in timeline.of(Copy):
         if copy.direction is not Direction.TO_DEVICE or not copy.blocking:
             continue
@@ -112,22 +142,27 @@ def blocking_h2d_from_pinned_source(timeline: Timeline) -> Iterator[Finding]:
             continue
         if not copy.place.repeated or copy.source.kind is not Kind.TENSOR:
             continue
-        sure = _confidence(copy)
-        if sure is None:
-            continue
-        loop = copy.place.loops[-1].span if copy.place.loops else copy.place.function
-        if sure is Confidence.POSSIBLE and loop in told:
-            continue  # said once for the loop
-        told.add(loop)
-        yield Finding(
-            copy.place.span,
-            f"{shown(timeline.text(copy.place.span))} waits for the copy, and for the kernels "
-            f"queued before it, {when(copy.place)}. {_memory(copy)} "
-            "Add `non_blocking=True`.",
-            sure,
-            Severity.WARNING,
-            fix=_fix(timeline, copy),
-        )
+        sure = _confidence(timeline, copy)
+        if sure is not None and copy.place.span not in seen:
+            seen.add(copy.place.span)
+            yield copy, sure
+
+
+def _finding(
+    timeline: Timeline, copies: list[Copy], sure: Confidence, *, mended: bool = True
+) -> Finding:
+    copy, more = copies[0], len(copies) - 1
+    others = f"; so do the {more} after it" if more > 1 else "; so does the next" if more else ""
+    return Finding(
+        copy.place.span,
+        f"{shown(timeline.text(copy.place.span))} waits for the copy, and for the kernels "
+        f"queued before it, {when(copy.place)}{others}. {_memory(copy)} "
+        f"Add `non_blocking=True`{' to each' if more else ''}.",
+        sure,
+        Severity.WARNING,
+        related=tuple(Related(other.place.span, "waits as well") for other in copies[1:]),
+        fix=_fix(timeline, copies) if mended else None,
+    )
 
 
 def _memory(copy: Copy) -> str:
@@ -136,9 +171,10 @@ def _memory(copy: Copy) -> str:
     return "With a pinned batch the copy could overlap with them."
 
 
-def _confidence(copy: Copy) -> Confidence | None:
+def _confidence(timeline: Timeline, copy: Copy) -> Confidence | None:
     if copy.source.pinned is True:
-        return Confidence.CERTAIN.weaker(copy.result.sure)
+        sure = Confidence.CERTAIN.weaker(copy.result.sure)
+        return Confidence.POSSIBLE if _is_an_object(timeline, copy) else sure
     if copy.source.made_by is not None or copy.source.homemade or copy.source.pinned is False:
         return None
     from_loader = any(loop.kind is LoopKind.DATA for loop in copy.place.loops)
@@ -147,16 +183,30 @@ def _confidence(copy: Copy) -> Confidence | None:
     return None
 
 
+def _is_an_object(timeline: Timeline, copy: Copy) -> bool:
+    """A whole batch of a loader with its own collate function may be of any class."""
+    loop = next((x for x in reversed(copy.place.loops) if x.kind is LoopKind.DATA), None)
+    loader = loop.over.made_by if loop is not None else None
+    moved = copy.call.receiver_span
+    if loop is None or moved is None or not isinstance(loader, Call):
+        return False
+    name, _, position = timeline.text(moved).partition("[")
+    header = timeline.text(loop.span)
+    whole = re.search(rf"for (\w+, )?{re.escape(name)} in", header) is not None
+    return loader.has("collate_fn") and whole and position.rstrip("]").isdigit() == bool(position)
+
+
 def _written(copy: Copy) -> bool:
     """What the host has just computed isn't pinned by any loader."""
     return copy.source.type.startswith("numpy.") or copy.source.fetched is not None
 
 
-def _fix(timeline: Timeline, copy: Copy) -> Fix | None:
-    edit = add_keyword(timeline.source, copy.call.span, "non_blocking", "True")
-    if edit is None:
+def _fix(timeline: Timeline, copies: list[Copy]) -> Fix | None:
+    edits = [add_keyword(timeline.source, c.call.span, "non_blocking", "True") for c in copies]
+    done = tuple(edit for edit in edits if edit is not None)
+    if len(done) < len(edits):
         return None
-    if copy.source.pinned is True:
-        return Fix("Do not wait for the copy", (edit,), Safety.SAFE)
+    if copies[0].source.pinned is True:
+        return Fix("Do not wait for the copy", done, Safety.SAFE)
     condition = "It helps only when the batches are pinned (`pin_memory=True` at the loader)."
-    return Fix("Do not wait for the copy", (edit,), Safety.UNSAFE, condition)
+    return Fix("Do not wait for the copy", done, Safety.UNSAFE, condition)

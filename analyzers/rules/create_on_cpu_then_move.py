@@ -41,6 +41,7 @@ from analyzers.making import (
     left_alone,
     made_in_constructor,
     made_on_device,
+    makes_nothing,
     may_name_its_device,
     once,
 )
@@ -207,7 +208,7 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
         factory = copy.source.made_by
         if left_alone(copy) or timeline.text(copy.place.statement).startswith("_ ="):
             continue
-        if isinstance(factory, Call) and any(factory.has(word) for word in _ON_PURPOSE):
+        if isinstance(factory, Call) and (makes_nothing(factory) or _on_purpose(factory)):
             continue
         found = _finding(timeline, copy, factory if isinstance(factory, Call) else None)
         if found is None:
@@ -248,7 +249,10 @@ def _made_of_a_list(timeline: Timeline, copy: Copy, factory: Call) -> Finding | 
     )
 
 
-_ON_PURPOSE = ("generator", "out", "pin_memory")
+def _on_purpose(factory: Call) -> bool:
+    return any(factory.has(word) for word in ("generator", "out", "pin_memory"))
+
+
 _ON_HOST = re.compile(r"""device\s*=\s*["']cpu["']""")  # written out: it is meant so
 
 

@@ -9,7 +9,8 @@ The size of the result lies in device memory. The host has to fetch it before it
 result, so it waits for everything queued before; under graph capture that is an error.
 
 ## Example
-Keep the shape: multiply by the mask, or fill with a constant.
+Keep the shape: multiply by the mask, or fill with a constant. Where several tensors are read
+through one mask, turn it into indices once: they fetch one number instead of one each.
 
 ## Fix safety
 Shapes and sometimes numerics change, so this is advice.
@@ -25,8 +26,8 @@ last filter of a pipeline.
 
 from collections.abc import Iterator
 
-from analyzers.finding import Finding, Severity
-from analyzers.places import LoopKind
+from analyzers.finding import Confidence, Finding, Related, Severity
+from analyzers.places import Function, LoopKind
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Timeline, Wait
 from analyzers.waiting import implicit, remark
@@ -91,16 +92,41 @@ GOOD = [
 
 @rule("GPU109", severity=Severity.INFO, bad=BAD, good=GOOD)
 def data_dependent_shape_in_hot_path(timeline: Timeline) -> Iterator[Finding]:
-    for wait, sure in implicit(timeline, "GPU109"):
+    found = list(implicit(timeline, "GPU109"))
+    reads: dict[tuple[Function | None, str], list[Wait]] = {}
+    for wait, _ in found:
+        reads.setdefault((wait.place.function, _mask(timeline, wait)), []).append(wait)
+    for wait, sure in found:
+        mask = _mask(timeline, wait)
+        alike = reads[wait.place.function, mask] if mask else [wait]
         yield remark(
             timeline,
             wait,
-            sure,
-            "The size of {what} depends on GPU data, so the host fetches it before it can "
-            "allocate the result, {when}. It waits for all queued work. "
-            "Keep the shape with `torch.where`, `masked_fill` or a product with the mask.",
+            sure if wait is alike[0] else Confidence.POSSIBLE,  # the first speaks for all
+            _AGAIN.format(mask=mask, more=len(alike) - 1) if len(alike) > 1 else _ONCE,
             severity=Severity.WARNING if _in_inner_loop(wait) else Severity.INFO,
+            related=tuple(Related(w.place.span, "and here") for w in alike if w is not wait),
         )
+
+
+_ONCE = (
+    "The size of {what} depends on GPU data, so the host fetches it before it can "
+    "allocate the result, {when}. It waits for all queued work. "
+    "Keep the shape with `torch.where`, `masked_fill` or a product with the mask."
+)
+_AGAIN = (
+    "{{what}} needs the number of set entries of `{mask}`, so the host waits for the GPU {{when}}; "
+    "so do {more} more reads through that mask. Call `{mask}.nonzero(as_tuple=True)` once "
+    "and index with its result, or keep the shape with `torch.where`."
+)
+
+
+def _mask(timeline: Timeline, wait: Wait) -> str:
+    """The name of the mask that something is read through; empty for anything else."""
+    _, found, index = timeline.text(wait.place.span).partition("[")
+    name = index.removesuffix("]")
+    plain = wait.call is None and all(part.isidentifier() for part in name.split("."))
+    return name if found and plain else ""
 
 
 def _in_inner_loop(wait: Wait) -> bool:

@@ -223,8 +223,11 @@ def _confidence(elapsed: Elapsed) -> Confidence | None:
         return Confidence.POSSIBLE  # the sum over many steps is nearly right
     if elapsed.stop_place.in_loop and elapsed.uploaded and not elapsed.drained:
         return Confidence.POSSIBLE  # each upload waits for the step before: right on average
-    if elapsed.work is not None and elapsed.work.fact.moves and not kinds:
+    work = elapsed.work.fact if elapsed.work is not None else None
+    if work is not None and work.moves and not kinds:
         return Confidence.POSSIBLE  # perhaps it is the loading that is timed
+    if work is not None and work.effect == "reads_back":
+        return Confidence.POSSIBLE  # it reads its own results to know when to stop
     return elapsed.sure.weaker(Confidence.LIKELY)
 
 

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from analyzers.finding import Finding, Severity
 from analyzers.rule import Bad, rule
-from analyzers.timeline import Reason, Timeline
+from analyzers.timeline import Reason, Timeline, Wait
 from analyzers.waiting import fetched_together, implicit, remark
 
 BAD = [
@@ -166,6 +166,11 @@ BOUND = (
     "Nothing is queued meanwhile. "
     "Fetch all such numbers at once with `.tolist()` beforehand, or use a mask on the device."
 )
+SIZE = (
+    "{what} needs a size or bound that lives on the GPU, so the host waits for it {when}. "
+    "Nothing is queued meanwhile. "
+    "Take it from a shape, or let the host keep the number it once had."
+)
 COPY = (
     "{what} copies from the GPU and waits for everything queued before it, {when}. "
     "The GPU runs dry meanwhile. "
@@ -179,4 +184,10 @@ def item_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
     grouped = {wait.place.span for group in fetched_together(timeline) for wait, _ in group}
     for wait, sure in implicit(timeline, "GPU105"):
         if wait.place.span not in grouped:
-            yield remark(timeline, wait, sure, MESSAGES.get(wait.reason, SCALAR))
+            yield remark(timeline, wait, sure, _message(wait))
+
+
+def _message(wait: Wait) -> str:
+    if wait.call is not None and wait.call.fact.fresh:
+        return SIZE
+    return MESSAGES.get(wait.reason, SCALAR)

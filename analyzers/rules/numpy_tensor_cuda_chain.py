@@ -25,7 +25,8 @@ CPU with a tensor of its own.
 from collections.abc import Iterator
 
 from analyzers.call_edits import replace_expression, with_keywords
-from analyzers.copying import device_keywords
+from analyzers.copying import device_keywords, plain
+from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.judging import repeated_confidence, shown
@@ -147,7 +148,16 @@ def _copies_an_array(made: Call) -> bool:
     data = made.arguments[0].value
     foreign = data.type not in ("", fact.gives)
     known = data.kind is Kind.TENSOR and data.device is Device.HOST and not data.scalar
-    return known and foreign
+    return known and foreign and _same_type(made) is not False
+
+
+def _same_type(made: Call) -> bool | None:
+    """Whether no other type is asked for, which would need a converted copy anyway."""
+    wanted = made.argument("dtype")
+    if wanted is None:
+        return True
+    given, asked = plain(made.arguments[0].value.dtype), plain(dtype_name(wanted.value))
+    return given == asked if given and asked else None
 
 
 _PLACED = ("argument", "host")
@@ -156,7 +166,7 @@ _PLACED = ("argument", "host")
 def _confidence(made: Call) -> Confidence:
     """Who makes an array that is handed in, and of what, is another file's secret."""
     in_sight = made.arguments[0].value.made_by is not None
-    return Confidence.LIKELY if in_sight else Confidence.POSSIBLE
+    return Confidence.LIKELY if in_sight and _same_type(made) else Confidence.POSSIBLE
 
 
 def _fix(timeline: Timeline, copy: Copy, made: Call) -> Fix | None:

@@ -22,9 +22,10 @@ When each turn takes so long that one wait is noise.
 - PyTorch performance tuning guide: `print(cuda_tensor)` among the calls to avoid
 """
 
+import re
 from collections.abc import Iterator
 
-from analyzers.finding import Finding, Severity
+from analyzers.finding import Confidence, Finding, Severity
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Timeline
 from analyzers.waiting import implicit, remark
@@ -104,8 +105,19 @@ def print_or_format_cuda_tensor_in_loop(timeline: Timeline) -> Iterator[Finding]
         yield remark(
             timeline,
             wait,
-            sure,
+            Confidence.POSSIBLE if _identifies(timeline.text(wait.place.span)) else sure,
             "{what} turns a GPU tensor into text {when}, which fetches its content. "
             "Each line of the log waits for all queued work. "
             "Log every N steps, or collect detached values and format them later.",
         )
+
+
+_KEY = re.compile(r"""\[\s*["']([^"']*)["']""")
+_IDENTITIES = frozenset(
+    {"case", "file", "filename", "id", "ids", "idx", "index", "key", "name", "path", "text", "uid"}
+)
+
+
+def _identifies(text: str) -> bool:
+    """Whether it is an entry of a batch that says which item it is; those are seldom tensors."""
+    return any(not _IDENTITIES.isdisjoint(key.lower().split("_")) for key in _KEY.findall(text))

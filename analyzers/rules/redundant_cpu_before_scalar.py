@@ -24,13 +24,37 @@ Nothing speaks for the longer form.
 from collections.abc import Iterator
 
 from analyzers.call_edits import replace_expression
-from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
+from analyzers.finding import Confidence, Edit, Finding, Fix, Related, Safety, Severity
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
 from analyzers.waiting import measures
 
 BAD = [
+    Bad(
+        """
+        import torch
+
+        def train(model, loader, optimizer, history):
+            model = model.cuda()
+            for step, x in enumerate(loader):
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                history.append(loss.detach().cpu().item())  # <-
+        """,
+        fixed="""
+        import torch
+
+        def train(model, loader, optimizer, history):
+            model = model.cuda()
+            for step, x in enumerate(loader):
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                history.append(loss.item())
+        """,
+    ),
     Bad(
         """
         import torch
@@ -93,33 +117,69 @@ GOOD = [
 def redundant_cpu_before_scalar(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
-    for call in timeline.calls():
-        if call.method not in ("item", "tolist") or not call.fact.waits or call.receiver is None:
-            continue
-        moved = call.receiver.made_by
-        if not isinstance(moved, Call) or moved.span != call.receiver_span:
-            continue
-        if moved.fact.moves != "host" or moved.arguments or moved.fact.gives != "torch.Tensor":
-            continue
-        function = call.place.function
-        if function is not None and "test" in function.roles:
-            continue
+    for group in _groups(timeline):
+        call = group[0]
+        more = f" So do {len(group) - 1} more close by." if len(group) > 1 else ""
         yield Finding(
             call.span,
-            f"{shown(timeline.text(call.span))} copies to the host twice over. "
-            f"`.{call.method}()` does it by itself. Drop what stands before it.",
-            Confidence.CERTAIN if call.receiver.type else Confidence.LIKELY,
+            f"{shown(timeline.text(call.span))} makes a host tensor that is read once and dropped. "
+            f"`.{call.method}()` fetches from the device by itself: drop what stands before it."
+            + more,
+            Confidence.LIKELY if call.place.repeated else Confidence.POSSIBLE,
             Severity.INFO,
-            fix=_fix(timeline, moved),
+            related=tuple(Related(other.span, "here as well") for other in group[1:]),
+            fix=_fix(timeline, group),
         )
 
 
-def _fix(timeline: Timeline, moved: Call) -> Fix | None:
+_CLOSE = 12  # lines: what one comment speaks of stands together
+
+
+def _groups(timeline: Timeline) -> Iterator[list[Call]]:
+    """The calls that stand close together in one function, each group for one remark."""
+    group: list[Call] = []
+    for call in timeline.calls():
+        if not _redundant(call) or any(call.span == other.span for other in group):
+            continue
+        first = group[0] if group else call
+        near = 0 <= call.span.line - first.span.line <= _CLOSE
+        if near and call.place.function == first.place.function:
+            group.append(call)
+        else:
+            yield group
+            group = [call]
+    if group:
+        yield group
+
+
+def _redundant(call: Call) -> bool:
+    if call.method not in ("item", "tolist") or not call.fact.waits or call.receiver is None:
+        return False
+    moved = call.receiver.made_by
+    if not isinstance(moved, Call) or moved.span != call.receiver_span:
+        return False
+    if moved.fact.moves != "host" or moved.arguments or moved.fact.gives != "torch.Tensor":
+        return False
+    function = call.place.function
+    return function is None or "test" not in function.roles
+
+
+def _fix(timeline: Timeline, group: list[Call]) -> Fix | None:
+    edits = [_edit(timeline, call) for call in group]
+    done = tuple(edit for edit in edits if edit is not None)
+    if len(done) < len(edits):
+        return None
+    return Fix("Read it directly", done, Safety.SAFE)
+
+
+def _edit(timeline: Timeline, call: Call) -> Edit | None:
+    moved = call.receiver.made_by if call.receiver is not None else None
+    if not isinstance(moved, Call) or moved.receiver_span is None:
+        return None
     kept = moved.receiver_span
     below = moved.receiver.made_by if moved.receiver is not None else None
     if isinstance(below, Call) and below.method == "detach" and below.span == kept:
         kept = below.receiver_span
-    if kept is None or moved.receiver_span is None:
+    if kept is None:
         return None
-    edit = replace_expression(timeline.source, moved.span, timeline.text(kept))
-    return Fix("Read it directly", (edit,), Safety.SAFE) if edit is not None else None
+    return replace_expression(timeline.source, moved.span, timeline.text(kept))
