@@ -9,7 +9,7 @@ from analyzers.copying import device_keywords, first, moved_span
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Fix, Safety
 from analyzers.judging import applies
-from analyzers.places import Heat
+from analyzers.places import Heat, Place
 from analyzers.timeline import Call, Copy, Timeline
 
 
@@ -24,9 +24,8 @@ def once(copy: Copy) -> bool:
     return not (isinstance(copy.source.made_by, Call) and inline(copy, copy.source.made_by))
 
 
-def left_alone(copy: Copy) -> bool:
+def left_alone(place: Place) -> bool:
     """Tests, references for the CPU, data sets, and places that hardly ever run."""
-    place = copy.place
     if place.heat is not Heat.COLD:
         return not applies(place)
     return not applies(replace(place, heat=Heat.UNKNOWN))

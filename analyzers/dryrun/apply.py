@@ -83,6 +83,7 @@ def known_call(
         result = moves.moved(run, node, call, result)
     if fact.waits:
         _wait(run, node, call, operands, result)
+        result = moves.listed(call, result)
     if fact.fresh and fact.filled and fact.device == "argument":
         _numbers(run, node, call)
     if not fact.metadata and run.tracks_streams:

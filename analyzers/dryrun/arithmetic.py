@@ -45,10 +45,11 @@ def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -
         return TEXT
     if left.kind is Kind.SEQUENCE and right.kind is Kind.SEQUENCE:
         return Value(Kind.SEQUENCE, element=join(element_of(left), element_of(right)))
+    fetched = left.fetched or right.fetched
     if operator and (left.kind is Kind.NUMBER or right.kind is Kind.NUMBER):
         # An unknown operand may be a tensor as well as a number; sizes are usually numbers.
-        return Value(ref=Arithmetic(operator, left, right, run.span(node)))
-    return UNKNOWN
+        return Value(ref=Arithmetic(operator, left, right, run.span(node)), fetched=fetched)
+    return Value(fetched=fetched) if fetched is not None else UNKNOWN
 
 
 def _fold(operator: str, left: Any, right: Any) -> object:

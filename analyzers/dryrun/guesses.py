@@ -64,7 +64,7 @@ def _may_read(run: Run, name: str) -> bool:
 def _passed_through(run: Run, receiver: Value | None, given: tuple[Argument, ...]) -> Value:
     """What code that is not known makes of data whose history is."""
     values = [a.value for a in given]
-    fetched = fetched_from(values)
+    fetched = fetched_from(values if receiver is None else [receiver, *values])
     if fetched is not None:
         return Value(fetched=fetched)
     tensors = [value for value in values if value.kind is Kind.TENSOR]

@@ -20,7 +20,19 @@ def homemade(fact: Fact, arguments: Sequence[Argument], operands: list[Value]) -
     if fact.upload:  # torch.tensor(0), torch.tensor([1, 2])
         data = arguments[0].value if arguments else UNKNOWN
         return _numbers(data)
-    return fact.fresh and bool(fact.filled)
+    if fact.fresh and fact.filled:
+        return True
+    if fact.device != "host" or fact.view or not arguments:
+        return False
+    # np.repeat([-1], n)
+    return _written_out(arguments[0].value) and all(_numbers(a.value) for a in arguments)
+
+
+def _written_out(data: Value) -> bool:
+    """Whether the numbers stand in the text: what is only known to be one may come from data."""
+    if data.kind is Kind.SEQUENCE and data.items:
+        return all(_written_out(item) for item in data.items)
+    return data.kind is Kind.NUMBER and data.known
 
 
 def _numbers(data: Value) -> bool:

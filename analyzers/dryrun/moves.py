@@ -213,6 +213,17 @@ def _to_host(run: Run, node: ast.Call, call: Call, source: Value, made: Value) -
     return made
 
 
+def listed(call: Call, result: Value) -> Value:
+    """A list of the numbers of a device array remembers where they come from."""
+    source = call.receiver
+    if result.kind is not Kind.SEQUENCE or call.fact.waits != "copy" or source is None:
+        return result
+    if source.kind is not Kind.TENSOR or source.device is Device.HOST or source.scalar:
+        return result
+    copy = Copy(call.place, Direction.TO_HOST, source, result, call, blocking=True)
+    return replace(result, fetched=copy)
+
+
 def ends(call: Call) -> tuple[Value, Value]:
     """Destination and source of a copy between two existing arrays."""
     word = call.fact.into

@@ -197,6 +197,17 @@ def from_annotation(run: Run, node: ast.expr) -> Value | None:
     return None
 
 
+def promised(run: Run, node: ast.expr, value: Value) -> Value:
+    """What an annotation makes of a value that is not known: its history stays."""
+    promise = from_annotation(run, node)
+    if promise is None:
+        return value
+    if value.fetched is not None and promise.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        inside = replace(promise.element or UNKNOWN, fetched=value.fetched)
+        return replace(promise, element=inside)
+    return replace(promise, fetched=value.fetched) if value.fetched is not None else promise
+
+
 def _generic(run: Run, node: ast.Subscript) -> Value | None:
     name = (
         node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")

@@ -176,7 +176,7 @@ def _tensor(
         device=device,
         sure=sure,
         homemade=on_host and homemade(fact, arguments, operands),
-        fetched=fetched_from(operands) if device is not Device.GPU else None,
+        fetched=None if device is Device.GPU or fact.filled else fetched_from(operands),
         ident=base.ident if shares and base is not None else run.new_ident(),
         scalar=_scalar(fact, receiver, arguments, operands),
         flat=_flat(fact, base, arguments),

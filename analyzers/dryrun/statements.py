@@ -61,7 +61,7 @@ def _annotated(run: Run, node: ast.AnnAssign) -> None:
     if node.value is not None:
         value = run.evaluate(node.value)
         if value.kind is Kind.UNKNOWN:
-            value = parameters.from_annotation(run, node.annotation) or value
+            value = parameters.promised(run, node.annotation, value)
         assign(run, node.target, value)
 
 

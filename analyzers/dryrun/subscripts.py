@@ -41,7 +41,8 @@ def subscript(run: Run, node: ast.Subscript, base: Value) -> Value:
         return element_of(base)
     if base.kind is Kind.TEXT:
         return base if index.type == "slice" else replace(base, constant=MISSING)
-    return UNKNOWN
+    part = base.fetched is not None and index.kind is not Kind.NUMBER
+    return Value(fetched=base.fetched) if part else UNKNOWN
 
 
 KEY_END = "\0"  # between the keys of a mapping whose entries are known, in its `ref`

@@ -79,9 +79,15 @@ def _names_a_place(node: ast.Call, call: Call) -> Confidence | None:
     named = any(a.name == "other" for a in call.arguments)
     if named or any(a.value.kind in (Kind.TENSOR, Kind.PLACE) for a in call.arguments):
         return Confidence.LIKELY
-    name = (dotted(node.args[0]) if node.args else None) or ""
-    last = name.rpartition(".")[2].lower()
+    last = _last_name(node.args[0]) if node.args else ""
     if last.endswith("device"):
         return Confidence.LIKELY
     unknown = call.arguments[0].value.kind in (Kind.UNKNOWN, Kind.METHOD)
     return Confidence.POSSIBLE if unknown and last and "type" not in last else None
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last word of what an expression is called: `settings["device"]`, `self.device`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value).lower()
+    return dotted(node).rpartition(".")[2].lower()

@@ -102,6 +102,8 @@ def _computes_on_host(run: Run, value: Value, node: ast.AST) -> bool:
 def fetched_from(operands: Iterable[Value]) -> Copy | None:
     """The copy that brought the data of one of the operands to the host."""
     for operand in operands:
+        if operand.fetched is not None:
+            return operand.fetched
         for part in parts(operand):
             if part.fetched is not None:
                 return part.fetched

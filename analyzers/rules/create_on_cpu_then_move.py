@@ -134,12 +134,6 @@ BAD = [
     ),
 ]
 GOOD = [
-    """
-    import torch
-
-    def initial_state(batch, width, device):
-        return torch.zeros(batch, width, device=device)
-    """,
     # A CPU generator: the numbers come from the host on purpose.
     """
     import torch
@@ -156,6 +150,13 @@ GOOD = [
         for i, row in enumerate(rows):
             host[i] = row
         return host.to(device)
+    """,
+    # What is compared may be data.
+    """
+    import torch
+
+    def wrong(criterion, found, labels, device):
+        return criterion(found, torch.from_numpy(labels[:, 0] > 0.5).to(device).float())
     """,
     # Another type, not another place.
     """
@@ -206,7 +207,7 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
     listed: set[object] = set()  # functions in which a tensor made of a list was remarked on
     for copy in sent(timeline):
         factory = copy.source.made_by
-        if left_alone(copy) or timeline.text(copy.place.statement).startswith("_ ="):
+        if left_alone(copy.place) or timeline.text(copy.place.statement).startswith("_ ="):
             continue
         if isinstance(factory, Call) and (makes_nothing(factory) or _on_purpose(factory)):
             continue
