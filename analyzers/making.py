@@ -127,3 +127,8 @@ def makes_nothing(factory: Call) -> bool:
     sizes = [a.value for a in factory.arguments if a.name in ("size", "") and not a.star]
     sizes = [part for size in sizes for part in size.items or (size,)]
     return any(size.kind is Kind.NUMBER and size.constant == 0 for size in sizes)
+
+
+def on_purpose(factory: Call) -> bool:
+    """Whether the host's memory or its generator is asked for."""
+    return any(factory.has(word) for word in ("generator", "out", "pin_memory"))

@@ -43,6 +43,7 @@ from analyzers.making import (
     made_on_device,
     makes_nothing,
     may_name_its_device,
+    on_purpose,
     once,
 )
 from analyzers.rule import Bad, rule
@@ -209,7 +210,7 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
         factory = copy.source.made_by
         if left_alone(copy.place) or timeline.text(copy.place.statement).startswith("_ ="):
             continue
-        if isinstance(factory, Call) and (makes_nothing(factory) or _on_purpose(factory)):
+        if isinstance(factory, Call) and (makes_nothing(factory) or on_purpose(factory)):
             continue
         found = _finding(timeline, copy, factory if isinstance(factory, Call) else None)
         if found is None:
@@ -248,10 +249,6 @@ def _made_of_a_list(timeline: Timeline, copy: Copy, factory: Call) -> Finding | 
         Confidence.POSSIBLE,
         Severity.WARNING,
     )
-
-
-def _on_purpose(factory: Call) -> bool:
-    return any(factory.has(word) for word in ("generator", "out", "pin_memory"))
 
 
 _ON_HOST = re.compile(r"""device\s*=\s*["']cpu["']""")  # written out: it is meant so
