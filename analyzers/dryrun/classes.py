@@ -27,6 +27,8 @@ def define(run: Run, node: ast.ClassDef) -> None:
     info.bases = tuple(bases)
     if not info.base and "forward" in info.methods and "autograd_function" not in roles:
         info.base = run.facts.names.get("module_class", ("",))[0]  # a base from another file
+        if node.bases and run.tensor_class:
+            roles.add("module")
     info.roles = frozenset(roles)
     for statement in node.body:
         _class_attribute(run, info, statement)

@@ -37,7 +37,7 @@ def _from_call(run: Run, test: ast.Call) -> None:
         return
     value = _asked_for(run, test)
     info = run.frame.info
-    if value is not None and value.kind in HOST_KINDS:  # `isinstance(x, float)`
+    if value is not None and value.on_host:  # `isinstance(x, float)`
         run.bind(name, value)
     if known is not None and known.kind is Kind.TENSOR:
         return
