@@ -176,7 +176,7 @@ def _worth(wait: Wait) -> Confidence:
     roles = place.function.roles if place.function is not None else frozenset[str]()
     if not loops:
         # Once per step as far as the class says, or a loop of this file says; a name says less.
-        per_step = place.heat is Heat.HOT or bool(roles & {"per_step", "hot"})
+        per_step = place.heat is Heat.HOT or bool(roles & {"per_step", "in_step", "hot"})
         once_is_little = wait.reason in (Reason.COPY, Reason.FORMAT) or not per_step
         return Confidence.POSSIBLE if once_is_little else Confidence.LIKELY
     if wait.reason in (Reason.CONDITION, Reason.FORMAT) and not any(x.runs_work for x in loops):

@@ -50,7 +50,7 @@ def _by_name(run: Run, name: str, value: Value) -> Value:
     if named.kind is Kind.LOADER:  # some loaders of other libraries hand out device tensors
         handed = replace(element_of(named), sure=Confidence.POSSIBLE)
         return replace(named, element=handed)
-    return named if named.kind in (Kind.MODULE, Kind.LIBRARY) else value
+    return named if named.kind in (Kind.INSTANCE, Kind.MODULE, Kind.LIBRARY) else value
 
 
 def _comes_from_elsewhere(value: Value) -> bool:

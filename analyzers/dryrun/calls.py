@@ -112,7 +112,9 @@ def _unknown_attribute(run: Run, base: Value, name: str) -> Value:
     return method
 
 
-_NAMED = frozenset({Kind.PLACE, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.LIBRARY})
+_NAMED = frozenset(
+    {Kind.INSTANCE, Kind.LIBRARY, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER, Kind.PLACE}
+)
 
 
 def call(run: Run, node: ast.Call) -> Value:

@@ -25,6 +25,8 @@ def define(run: Run, node: ast.ClassDef) -> None:
         elif value.kind is Kind.LIBRARY:
             _derive(run, info, roles, str(value.ref))
     info.bases = tuple(bases)
+    if node.bases and node.name.lower().endswith("trainer"):
+        roles.add("trainer")
     if not info.base and "forward" in info.methods and "autograd_function" not in roles:
         info.base = run.facts.names.get("module_class", ("",))[0]  # a base from another file
         if node.bases and run.tensor_class:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from analyzers.dryrun import accumulate, iteration, launches, moves, ordering, sidework, waits
 from analyzers.dryrun.contexts import context
+from analyzers.dryrun.parameters import tensor
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import NONE, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import enqueue, parts
+from analyzers.finding import Confidence
 from analyzers.records import replace
 from analyzers.timeline import Call
 
@@ -157,6 +159,17 @@ def _set_device(run: Run, node: ast.Call, call: Call, result: Value) -> None:
     run.guarded_device = True
 
 
+def _collective(run: Run, node: ast.Call, call: Call, result: Value) -> Value | None:
+    """What the processes of a training exchange by this call is on their devices."""
+    sent = _first(call)
+    if call.fact.device != "gpu" or sent.on_host or sent.kind not in (Kind.TENSOR, Kind.UNKNOWN):
+        return None
+    if sent.on_gpu and sent.sure is not Confidence.POSSIBLE:
+        return replace(sent, scalar=False)
+    received = tensor(run, Confidence.LIKELY)
+    return replace(received, device=Device.GPU, graph=sent.graph, dtype=sent.dtype)
+
+
 _EFFECTS: dict[str, Effect] = {
     "round_down": _round_down,
     "add_into": _added_into,
@@ -166,6 +179,7 @@ _EFFECTS: dict[str, Effect] = {
     "bind_stream": ordering.bind_stream,
     "capture": _context,
     "clock": _clock,
+    "collective": _collective,
     "copy_into": _copy_into,
     "current_stream": ordering.current_stream,
     "default_stream": ordering.current_stream,

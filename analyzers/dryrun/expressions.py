@@ -133,7 +133,7 @@ def _compare(run: Run, node: ast.Compare) -> Value:
     operators = {op.__class__ for op in node.ops}
     if not operators.isdisjoint(_IDENTITY):
         return NUMBER
-    if Kind.TEXT in [operand.kind for operand in operands]:
+    if Kind.TEXT in [(element_of(o) if o.kind is Kind.SEQUENCE else o).kind for o in operands]:
         return NUMBER  # what is compared with a text, or may hold one, is no tensor
     if not operators.isdisjoint(_MEMBERSHIP):
         container = operands[-1]

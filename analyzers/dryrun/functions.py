@@ -45,6 +45,7 @@ def call_local(
         info.called_at.append(run.heat())
         info.called_guarded.append(run.guarded_device)
         info.recorded.append(run.state.grad)
+        roles.called(run, info)
     if run.depth >= MAX_DEPTH or info.kernel or run.exhausted() or _active(run, info):
         return UNKNOWN
     if info.ordering or run.state.side_work or _reads_clock(run, info):

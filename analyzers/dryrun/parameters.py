@@ -100,7 +100,7 @@ def placed(run: Run, info: FunctionInfo, value: Value) -> Value:
         return replace(value, device=Device.HOST, sure=Confidence.LIKELY)
     # A file that names a GPU hands its tensors on there; a network's step runs there anyway.
     sure = run.for_gpu
-    if info.roles & {"per_step", "hot"}:
+    if info.roles & {"per_step", "in_step", "hot"}:
         sure = Confidence.LIKELY
     return replace(value, device=Device.GPU, sure=value.sure.weaker(sure), ident=run.new_ident())
 
@@ -148,6 +148,10 @@ def _from_name(run: Run, name: str) -> Value:
         )
     if word in names.get("optimizer", ()):
         return Value(Kind.OPTIMIZER, type=_first_of(run, "optimizer_class"))
+    for entry in names.get("instance_classes", ()):
+        known, _, cls = entry.partition("=")
+        if word == known:
+            return Value(Kind.INSTANCE, type=cls, sure=Confidence.LIKELY)
     if word in names.get("number", ()):
         return UNKNOWN
     if word in names.get("tensor", ()) or word in names.get("loss", ()):

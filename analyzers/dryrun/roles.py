@@ -13,7 +13,9 @@ _PER_STEP = {
     "autograd_function": frozenset({"forward", "backward"}),
     "optimizer": frozenset({"step"}),
     "metric": frozenset({"update", "forward"}),
+    "trainer": frozenset({"training_step", "compute_loss"}),
 }
+_STEPS = frozenset({"per_step", "in_step", "hot"})
 _DECORATOR_ROLES = {
     "no_grad": "no_grad",
     "device_guard": "device_guard",
@@ -125,6 +127,16 @@ def heat_of(run: Run, info: FunctionInfo) -> Heat:
     if info.called_at and all(heat is Heat.COLD for heat in info.called_at):
         return Heat.COLD
     return Heat.UNKNOWN
+
+
+def called(run: Run, info: FunctionInfo) -> None:
+    """Remember that a step calls the function: it is a part of that step."""
+    caller = run.frame.info
+    if caller is None or _STEPS.isdisjoint(caller.roles) or "in_step" in info.roles:
+        return
+    if run.heat() in (Heat.WARM, Heat.HOT):
+        info.roles |= {"in_step"}
+        info.described = None
 
 
 def describe(run: Run, info: FunctionInfo) -> Function:

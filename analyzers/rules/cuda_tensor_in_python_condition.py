@@ -68,6 +68,23 @@ BAD = [
             return best
         """
     ),
+    # A helper of a step; the base of the network stands in another file.
+    Bad(
+        """
+        import torch
+        from project.nets import BaseDetector
+
+        class Detector(BaseDetector):
+            def forward(self, maps: list[torch.Tensor]):
+                return self.joined([m.cuda() for m in maps])
+
+            def joined(self, maps: list[torch.Tensor]):
+                whole = torch.cat(maps)
+                if torch.isnan(whole).any():  # <-
+                    raise ValueError("NaN")
+                return whole
+        """
+    ),
 ]
 GOOD = [
     # A name compared with a text is no tensor.
@@ -91,6 +108,36 @@ GOOD = [
             if x.numel() > 0 and x.is_cuda and x.dtype is torch.float16 and x.shape[0] > 1:
                 return x.float()
             return x if x is not None else None
+    """,
+    # Only the constructor calls the helper, or a step once in a while.
+    """
+    import torch
+    from project.nets import BaseDetector
+
+    class Detector(BaseDetector):
+        def __init__(self, anchors):
+            super().__init__()
+            self.anchors = self.checked(anchors.cuda())
+
+        def forward(self, x: torch.Tensor):
+            if self.step % 100 == 0:
+                self.checked(x.cuda())
+            return x.cuda() * self.anchors
+
+        def checked(self, boxes):
+            if (boxes < 0).any():
+                raise ValueError("negative")
+            return boxes
+    """,
+    # Names among texts, whatever the loop goes over.
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def columns(accelerator, data):
+        loader = accelerator.prepare(DataLoader(data, collate_fn=list))
+        for batch in loader:
+            yield [key for key in batch[0] if key not in ["prompt", "completion"]]
     """,
     # Asked once for all, behind the loop.
     """

@@ -107,6 +107,22 @@ BAD = [
                 print({"loss": loss.detach().item()})  # <-
         """
     ),
+    # What the processes of a training exchange is on their devices.
+    Bad(
+        """
+        import torch
+        from transformers import Trainer
+
+        class PreferenceTrainer(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False):
+                loss, margins = self.preferences(model, inputs)
+                self.note(margins)
+                return loss
+
+            def note(self, margins):
+                self.told.append(self.accelerator.gather_for_metrics(margins).mean().item())  # <-
+        """
+    ),
 ]
 GOOD = [
     # An object that isn't a tensor, though it has a device; a name that is compared with a text.
@@ -143,6 +159,19 @@ GOOD = [
 
     def lengths(paths):
         return [np.load(path).max().item() for path in paths]
+    """,
+    # Texts that the processes exchange; an end of a training that is no step.
+    """
+    import torch
+    from transformers import Trainer
+
+    class PreferenceTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False):
+            return model(**inputs).loss
+
+        def close(self, texts):
+            scores = torch.tensor([float(len(text)) for text in texts])
+            return self.accelerator.gather(scores).mean().item()
     """,
     # All numbers at once, before the loop.
     """
