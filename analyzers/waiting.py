@@ -156,7 +156,9 @@ def told_to_others(timeline: Timeline, value: Value) -> bool:
 def _in_a_step(wait: Wait) -> bool:
     """In a loop of a network's own step, what is not known to be host data is on the device."""
     function = wait.place.function
-    if function is None or not wait.place.in_loop or "per_step" not in function.roles:
+    if function is None or not wait.place.in_loop:
+        return False
+    if function.roles.isdisjoint({"per_step", "in_step"}):
         return False
     tested = wait.reason is Reason.CONDITION and wait.call is None  # min() takes anything
     return wait.reason in _WORTH_A_GUESS or tested

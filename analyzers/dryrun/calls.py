@@ -273,6 +273,8 @@ def _forward(run: Run, node: ast.Call, callee: Value, given: tuple[Argument, ...
             own = functions.call_local(run, forward, node, pairs, callee)
             if own.kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.MAPPING):
                 return _place(own, result)
+            if own.kind in (Kind.NUMBER, Kind.TEXT):
+                return own
     return result
 
 

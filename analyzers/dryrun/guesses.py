@@ -13,6 +13,7 @@ from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.streams import ANY
+from analyzers.dryrun.syntax import dotted
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
 from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
@@ -139,13 +140,33 @@ def _on_tensor(
         return None
     if receiver.kind is Kind.INSTANCE and fact.moves:
         return known_call(run, node, fact, f"{run.tensor_class}.{name}", receiver, given, name)
-    assumed = tensor(run, sure)
-    if name in names.get("device_methods", ()):  # .cpu(): somebody expects it on the device
-        assumed = replace(assumed, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.POSSIBLE))
+    assumed = _assumed(run, node, name, sure)
     return known_call(run, node, fact, f"{run.tensor_class}.{name}", assumed, given, name)
 
 
 _OPEN = frozenset({Kind.UNKNOWN, Kind.METHOD, Kind.INSTANCE})
+
+
+def _assumed(run: Run, node: ast.Call, method: str, sure: Confidence) -> Value:
+    """The tensor that the method belongs to, and where it seems to be."""
+    assumed = tensor(run, sure)
+    if _counts(run, node):
+        return replace(assumed, device=Device.HOST)
+    if method in run.facts.names.get("device_methods", ()):  # .cpu(): expected on the device
+        sure = run.for_gpu.weaker(Confidence.POSSIBLE)
+        return replace(assumed, device=Device.GPU, sure=sure)
+    return assumed
+
+
+def _counts(run: Run, node: ast.Call) -> bool:
+    """Whether the receiver is a counter of steps, which optimizers keep in host memory."""
+    base = node.func.value if isinstance(node.func, ast.Attribute) else node
+    if isinstance(base, ast.Subscript) and isinstance(base.slice, ast.Constant):
+        words = str(base.slice.value)  # state["step"]
+    else:
+        words = dotted(base.value if isinstance(base, ast.Subscript) else base)
+    last = words.rpartition(".")[2].split("_")
+    return not set(run.facts.names.get("counters", ())).isdisjoint(last)
 
 
 def _array_classes(run: Run) -> list[str]:

@@ -14,7 +14,7 @@ from analyzers.timeline import Call, Reason
 
 
 def _values(call: Call) -> list[Value]:
-    return [a.value for a in call.arguments]
+    return [a.value for a in call.arguments if not a.keyword]
 
 
 def counted(run: Run, node: ast.Call, call: Call, result: Value) -> Value:

@@ -148,7 +148,7 @@ def _from_name(run: Run, name: str) -> Value:
         )
     if word in names.get("optimizer", ()):
         return Value(Kind.OPTIMIZER, type=_first_of(run, "optimizer_class"))
-    for entry in names.get("instance_classes", ()):
+    for entry in names.get("named_class", ()):
         known, _, cls = entry.partition("=")
         if word == known:
             return Value(Kind.INSTANCE, type=cls, sure=Confidence.LIKELY)

@@ -160,6 +160,21 @@ GOOD = [
     def lengths(paths):
         return [np.load(path).max().item() for path in paths]
     """,
+    # Copied to the host before the loop, row by row; an optimizer's counter of steps.
+    """
+    import torch
+
+    def trimmed(ids: torch.Tensor, mask: torch.Tensor):
+        lengths = mask.cuda().cpu().sum(dim=1)
+        return [ids[: n.item()] for ids, n in zip(ids.cuda().cpu(), lengths, strict=True)]
+
+    class Plain(torch.optim.Optimizer):
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    p.data.add_(p.grad, alpha=-1.0 / state["step"].item())
+    """,
     # Texts that the processes exchange; an end of a training that is no step.
     """
     import torch
