@@ -72,7 +72,7 @@ def timeline_of(source: Source, config: AnalysisConfig = DEFAULT) -> Timeline:
 
 def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
     timeline = timeline_of(source, config)
-    rules = selected(config.select, config.ignore)
+    rules = selected(config.select, config.ignore) if _tells(timeline) else ()
     found = _telling(_distinct(finding for rule in rules for finding in rule.run(timeline)))
     result = split(
         found,
@@ -90,6 +90,11 @@ def _analyze(source: Source, config: AnalysisConfig) -> Analysis:
             Suppressed(finding, item.reason, item.span.line) for finding, item in result.suppressed
         ),
     )
+
+
+def _tells(timeline: Timeline) -> bool:
+    """Whether the file was walked and something was met that rules speak about."""
+    return bool(timeline.events or timeline.kernels or timeline.imports)
 
 
 @cache

@@ -21,6 +21,7 @@ import io
 import re
 import tokenize
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -203,7 +204,7 @@ def _parse(path: str, text: str, lines: tuple[str, ...]) -> Source | Unreadable:
         tree = levelled
     if isinstance(tree, Unreadable):
         return tree
-    if _deeper_than(tree, MAX_DEPTH):
+    if _deeper_than(tree, MAX_DEPTH, split_lines(parsed) if parsed else lines):
         return _TOO_DEEP
     return Source(path, text, tree, lines, parsed)
 
@@ -259,15 +260,25 @@ def _decode(data: bytes) -> str | Unreadable:
         return Unreadable(f"The file's encoding, {name}, can't be read.", False)
 
 
-def _deeper_than(tree: ast.Module, limit: int) -> bool:
+def _deeper_than(tree: ast.Module, limit: int, lines: Sequence[str]) -> bool:
     """Whether a path from the root has more than `limit` nodes.
 
-    No node is deeper than its text is long, so that the short ones, nearly all, need no look.
+    No node is deeper than its lines are long, so that the short ones, nearly all, need no look.
     """
+    lengths = (*map(len, lines), 0)
+    ends = [0, *accumulate(lengths)]  # characters up to the end of each line
+
+    def may_hold(node: Any, least: int) -> bool:
+        line: int | None = getattr(node, "lineno", None)
+        if line is None:
+            return True
+        last: int = node.end_lineno
+        return ends[last] - ends[line - 1] > least
+
     level: list[ast.AST] = [tree]
     for depth in range(1, limit):
         least = limit - depth - _NODES_WITHOUT_TEXT
-        level = [child for node in level for child in _parts(node) if _may_hold(child, least)]
+        level = [child for node in level for child in _parts(node) if may_hold(child, least)]
         if not level:
             return False
     return any(True for node in level for _ in ast.iter_child_nodes(node))
@@ -283,9 +294,3 @@ def _parts(node: ast.AST) -> list[Any]:
         elif value is not None:
             found.append(value)
     return found
-
-
-def _may_hold(node: Any, least: int) -> bool:
-    """Whether the text of a node has room for more than so many levels."""
-    line = getattr(node, "lineno", None)
-    return line is None or line != node.end_lineno or node.end_col_offset - node.col_offset > least

@@ -53,7 +53,7 @@ def _name(run: Run, node: ast.Name) -> Value:
 def _attribute(run: Run, node: ast.Attribute) -> Value:
     base = node.value
     if base.__class__ is ast.Name:  # most of them
-        value = run.evaluate(base)
+        value = _name(run, base)  # type: ignore[arg-type]
         bound = run.state.names.get(f"{base.id}.{node.attr}")  # type: ignore[attr-defined]
         return calls.attribute(run, value, node) if bound is None else bound
     chain = [node]

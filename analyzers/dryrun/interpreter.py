@@ -98,7 +98,7 @@ def _module(run: Run, tree: ast.Module) -> None:
     run.state = State()
     relevance.mark(run)
     _constructors(run, run.scan)
-    relevance.mark(run)  # what the constructors put on instances counts too
+    relevance.mark(run, known=True)  # what the constructors put on instances counts too
 
 
 _FIRST = ("__init__", "setup", "build")
@@ -115,7 +115,8 @@ def _constructors(run: Run, found: Scan) -> None:
     """What `__init__` puts on instances is known before any method is walked."""
     with run.silently():
         for info in found.functions.values():
-            if info.owner is not None and (info.name in _FIRST or _sets_up(run, info)):
+            first = info.owner is not None and (info.name in _FIRST or _sets_up(run, info))
+            if first and info.relevant:
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():

@@ -30,8 +30,11 @@ _DEVICE_KINDS = frozenset(
 )
 
 
-def mark(run: Run) -> None:
-    """Decide for every function of the file whether it is worth a walk."""
+def mark(run: Run, *, known: bool = False) -> None:
+    """Decide for every function of the file whether it is worth a walk.
+
+    `known`: for those that are, it is known already.
+    """
     if run.only_order:
         for info in run.scan.functions.values():
             info.relevant = info.ordering
@@ -44,7 +47,7 @@ def mark(run: Run) -> None:
     relevant: set[str] = set()
     functions = list(run.scan.functions.values())
     for info in functions:
-        info.relevant = _own(info, names, words, members)
+        info.relevant = (known and info.relevant) or _own(info, names, words, members)
         if info.relevant:
             relevant.add(info.name)
     changed = True

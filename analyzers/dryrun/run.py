@@ -31,11 +31,16 @@ class Spans(dict[ast.AST, Span]):
     def __init__(self, source: Source) -> None:
         super().__init__()
         self._source = source
+        self._plain = source.plain
 
     def __missing__(self, node: Any) -> Span:
-        if self._source.plain and hasattr(node, "lineno"):
-            span = Span(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-        else:
+        try:
+            if not self._plain:
+                raise AttributeError
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            # As Span(…), whose constructor is a function written in Python.
+            span: Span = tuple.__new__(Span, place)  # pyright: ignore[reportUnknownMemberType]
+        except AttributeError:
             span = self._source.span(node)
         self[node] = span
         return span
@@ -60,7 +65,7 @@ class Run:
     contexts: frozenset[str] = frozenset()
     streams: tuple[Value, ...] = ()  # current streams, innermost last
     guarded_device: bool = False
-    statement: Span = field(default_factory=lambda: Span(1, 0, 1, 0))
+    statement: ast.AST | None = None
     block: int = 0
     index: int = 0
     order: int = 0
@@ -125,7 +130,7 @@ class Run:
         """Where and how often `node` is evaluated."""
         return Place(
             span=self.span(node),
-            statement=self.statement,
+            statement=self.span(self.statement) if self.statement else Span(1, 0, 1, 0),
             block=self.block,
             index=self.index,
             order=self.tick(),

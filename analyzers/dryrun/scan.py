@@ -207,23 +207,25 @@ def _scan_scope(scope: _Scope, result: Scan) -> list[_Scope]:
         cls = node.__class__
         if cls is ast.Name:
             names.add(node.id)
-            continue
-        if cls in _LEAVES:
-            continue
-        note = _NOTES.get(cls)
-        if note is not None:
-            note(node, function, result)
+        elif cls is ast.Attribute:  # these and calls are most of what has parts
+            _note_attribute(node, function, result)
+            stack.append(node.value)
+        elif cls is ast.Call:
+            _note_call(node, function, result)
+            stack += (node.func, *node.args, *[keyword.value for keyword in node.keywords])
         elif cls in _SCOPES:
             inner.append(_open(node, scope, result))
             stack.extend(node.decorator_list)
             stack.extend(node.bases if cls is ast.ClassDef else [node.args])
-            continue
-        for name in PARTS[cls]:
-            child = getattr(node, name)
-            if child.__class__ is list:
-                stack.extend(child)
-            elif child is not None:
-                stack.append(child)
+        elif cls not in _LEAVES:
+            if (note := _NOTES.get(cls)) is not None:
+                note(node, function, result)
+            for name in PARTS[cls]:
+                child = getattr(node, name)
+                if child.__class__ is list:
+                    stack.extend(child)
+                elif child is not None:
+                    stack.append(child)
     return inner
 
 
@@ -285,8 +287,6 @@ def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> N
 
 
 _NOTES: dict[type[ast.AST], Callable[[Any, FunctionInfo | None, Scan], None]] = {
-    ast.Attribute: _note_attribute,
-    ast.Call: _note_call,
     ast.Subscript: _note_store,
     ast.Import: _note_import,
     ast.ImportFrom: _note_import,

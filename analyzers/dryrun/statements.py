@@ -35,7 +35,7 @@ def execute(run: Run, body: Sequence[ast.stmt]) -> bool:
     for index, node in enumerate(body):
         if run.steps > BUDGET:
             break
-        run.statement, run.block, run.index = run.span(node), block, index
+        run.statement, run.block, run.index = node, block, index
         handler = _HANDLERS.get(node.__class__)
         if handler is not None and handler(run, node) is False:
             live = False

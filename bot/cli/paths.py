@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from analyzers.analysis import AnalysisConfig
@@ -16,6 +17,7 @@ from bot.config import Reader, RepoConfig
 from bot.config_nearest import folders_above, with_nested
 from bot.examine import NO_GPU, Examined, Job, in_children, sift
 from bot.files import Found, find
+from bot.pool import Task
 from bot.review import worth_proving
 
 FEW = 200  # files that are read once more than needed
@@ -109,4 +111,15 @@ def check(jobs: Sequence[Job]) -> list[Examined]:
     from bot.examine import examine_all
     from bot.progress import watched
 
-    return examine_all(jobs, watched(in_children, "files checked"))
+    return examine_all(jobs, watched(_meanwhile_preparing, "files checked"))
+
+
+def _meanwhile_preparing(
+    task: Task[Job, Examined], jobs: Sequence[Job]
+) -> Iterator[tuple[int, Examined]]:
+    """What prints findings is loaded while the children look for more."""
+    prepared = False
+    for number, result in in_children(task, jobs):
+        if result.items and not prepared:
+            prepared = bool(import_module("bot.reports.terminal"))
+        yield number, result
