@@ -82,7 +82,9 @@ def may_name_its_device(factory: Call) -> bool:
 def computed_confidence(timeline: Timeline, copy: Copy) -> Confidence:
     """How sure it is that a chain of host arithmetic is in the way, again and again."""
     target = timeline.text(copy.place.statement).partition("=")[0]
-    stays = copy.place.heat is Heat.UNKNOWN and target.startswith("self.")
+    function = copy.place.function
+    per_step = function is not None and "per_step" in function.roles
+    stays = target.startswith("self.") and (copy.place.heat is Heat.UNKNOWN or not per_step)
     stays |= bool(renewed(timeline, copy))  # … in a table, perhaps, for the next call
     sure = Confidence.POSSIBLE if stays or not all_here(copy) else Confidence.LIKELY
     return sure.weaker(copy.result.sure).weaker(copy.source.sure)

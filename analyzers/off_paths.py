@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 _TEST = r"tests?|testing|conftest"
-_OFF = r"bench(mark)?(s|ing)?|profil(e|er|ing)"
+_OFF = r"bench(mark)?(s|ing)?|profil(e|er|ing)|convert(er|ers)?|ckpts?|demos?"  # or runs once
 _TESTS = re.compile(rf"(^|[/_.-])({_TEST})([/_.-]|$)", re.IGNORECASE)
 _TESTS_AND_BENCHMARKS = re.compile(rf"(^|[/_.-])({_TEST}|{_OFF})([/_.-]|$)", re.IGNORECASE)
 

@@ -83,15 +83,17 @@ def implicit(timeline: Timeline, code: str) -> Iterator[tuple[Wait, Confidence]]
     if measures(timeline):
         return
     outer: frozenset[Span] | None = None
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int | str]] = set()
     for wait in timeline.of(Wait):
         if wait.explicit or rule_for(wait) != code:
             continue
-        key = (wait.place.span.line, wait.place.span.column)
+        span = wait.place.span
+        key = (span.line, span.column)
+        said = (wait.place.statement.line, timeline.text(span))
         sure = confidence(wait)
-        if sure is None or key in seen:
+        if sure is None or not seen.isdisjoint((key, said)):
             continue
-        seen.add(key)
+        seen |= {key, said}
         loops = busy_loops(wait)
         if loops and outer is None:
             outer = outer_loops(timeline)
@@ -183,6 +185,8 @@ def _worth(wait: Wait) -> Confidence:
         return Confidence.POSSIBLE if once_is_little else Confidence.LIKELY
     if wait.reason in (Reason.CONDITION, Reason.FORMAT) and not any(x.runs_work for x in loops):
         return Confidence.POSSIBLE
+    if wait.reason is Reason.FORMAT and all(x.kind is LoopKind.ITEMS for x in loops):
+        return Confidence.POSSIBLE  # one line for each file or result, beside longer work
     if "stop_test" in place.contexts and loops[-1].kind is LoopKind.STEPS:
         return Confidence.POSSIBLE  # it iterates until something holds: the answer is needed
     if wait.reason is Reason.COPY and not _as_numbers(wait):

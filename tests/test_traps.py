@@ -40,6 +40,81 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "nothing is equal to None, and that needs no look at it",
+        "GPU107",
+        """
+        class Encoder(nn.Module):
+            def forward(self, x: torch.Tensor, g: torch.Tensor = None):
+                return x if g == None else x + g.detach()
+        """,
+    ),
+    (
+        "what type() says is a number is none",
+        "GPU105",
+        """
+        class Schedule(nn.Module):
+            def forward(self, x: torch.Tensor, step: torch.Tensor):
+                if type(step) is int:
+                    return x * (1 - self.betas[: step + 1]).prod()
+                return x * self.alphas.cumprod(0)[step]
+        """,
+    ),
+    (
+        "losses kept for a weighted sum that is differentiated",
+        "GPU502 GPU503",
+        """
+        def step(model, weights, criteria, x, y):
+            kept = {}
+            out = model(x.cuda())
+            for name, criterion in criteria.items():
+                loss = criterion(out, y.cuda())
+                kept[name] = loss
+            total = torch.zeros((), device="cuda")
+            for name, term in kept.items():
+                total += weights[name] * term
+            total.backward()
+        """,
+    ),
+    (
+        "who asks for the cache to be kept small would rather wait",
+        "GPU501",
+        """
+        class Propagate(nn.Module):
+            def forward(self, frames):
+                kept = []
+                for number in range(len(frames)):
+                    kept.append(self.net(frames[number].cuda()))
+                    if self.cpu_cache:
+                        kept[-1] = kept[-1].cpu()
+                        torch.cuda.empty_cache()
+                return kept
+        """,
+    ),
+    (
+        "a window is made once for each size",
+        "GPU105",
+        """
+        WINDOWS = {}
+
+        class Spectrum(nn.Module):
+            def forward(self, x: torch.Tensor):
+                key = f"{x.dtype} {x.device}"
+                if key not in WINDOWS:
+                    WINDOWS[key] = torch.hann_window(1024).to(x.device)
+                return torch.stft(x, 1024, window=WINDOWS[key])
+        """,
+    ),
+    (
+        "a parameter that has the type already is handed back as it is",
+        "GPU910",
+        """
+        class Scale(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.scale = nn.Parameter(torch.ones(width, dtype=torch.float32)).to(torch.float32)
+        """,
+    ),
+    (
         "a number beside a tensor in an annotated tuple",
         "GPU107",
         """

@@ -138,10 +138,10 @@ def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozens
     assigned = [
         (
             set(map(dotted, _targets(n))),
-            {dotted(m) for m in walk(n.value) if isinstance(m, ast.Name | ast.Attribute)},
+            {dotted(m) for m in walk(_given(n)) if isinstance(m, ast.Name | ast.Attribute)},
         )
         for n in walk(tree)
-        if isinstance(n, ast.Assign | ast.AugAssign)
+        if isinstance(n, _BINDS)
     ]
     size = 0
     while size != len(found):
@@ -155,7 +155,14 @@ def _sources(run: Run, info: FunctionInfo | None, backward: set[str]) -> frozens
     return result
 
 
-def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
+_BINDS = (ast.Assign, ast.AugAssign, ast.For, ast.comprehension)
+
+
+def _given(node: ast.Assign | ast.AugAssign | ast.For | ast.comprehension) -> ast.expr:
+    return node.iter if isinstance(node, ast.For | ast.comprehension) else node.value
+
+
+def _targets(node: ast.Assign | ast.AugAssign | ast.For | ast.comprehension) -> list[ast.expr]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     flat = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
     return [e.value if isinstance(e, ast.Subscript) else e for e in flat]

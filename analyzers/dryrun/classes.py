@@ -41,7 +41,7 @@ def _derive(run: Run, info: ClassInfo, roles: set[str], name: str) -> None:
     fact = run.facts.find(name)
     if fact is None:
         word = name.rpartition(".")[2].lower()
-        if word.endswith(("dataset", "sampler")):
+        if word.endswith(tuple(run.facts.names.get("data_classes", ()))):
             roles.add("dataset")
         return
     if fact.effect in _BASE_ROLES:

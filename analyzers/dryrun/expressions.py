@@ -131,8 +131,8 @@ def _compare(run: Run, node: ast.Compare) -> Value:
     if len(run.events) > known:
         waits.forget_limits(run, known, node)
     operators = {op.__class__ for op in node.ops}
-    if not operators.isdisjoint(_IDENTITY):
-        return NUMBER
+    if not operators.isdisjoint(_IDENTITY) or any(o is NONE for o in operands):
+        return NUMBER  # a tensor is never equal to None, and that needs no look at it
     if Kind.TEXT in [(element_of(o) if o.kind is Kind.SEQUENCE else o).kind for o in operands]:
         return NUMBER  # what is compared with a text, or may hold one, is no tensor
     if not operators.isdisjoint(_MEMBERSHIP):

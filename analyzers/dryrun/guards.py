@@ -21,9 +21,22 @@ def classify(run: Run, test: ast.expr) -> Guard:
 def of_branch(run: Run, node: ast.If) -> Guard:
     """What kind of condition guards the body of an if-statement."""
     guard = classify(run, node.test)
+    if guard in (Guard.OTHER, Guard.AVAILABLE) and _fills_cache(node):
+        return Guard.ONCE
     if guard is Guard.ONCE and isinstance(node.body[-1], ast.Return) and not _made(node):
         return Guard.OTHER  # a feature that is switched off: it stays None, call after call
     return guard
+
+
+def _fills_cache(node: ast.If) -> bool:
+    """`if key not in cache: cache[key] = …`."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+        return False
+    cache = dotted(test.comparators[0]).removesuffix(".keys")
+    targets = [t for s in node.body if isinstance(s, ast.Assign) for t in s.targets]
+    stored = (t.value for t in targets if isinstance(t, ast.Subscript))
+    return bool(cache) and cache in map(dotted, stored)
 
 
 def _made(node: ast.If) -> bool:

@@ -20,6 +20,8 @@ def narrow(run: Run, test: ast.expr, holds: bool = True) -> None:
         if isinstance(test.op, ast.And) is holds:
             for part in test.values:
                 narrow(run, part, holds)
+    elif isinstance(test, ast.Compare) and holds:
+        _from_type(run, test)
     elif isinstance(test, ast.Call) and test.args:
         if holds:
             _from_call(run, test)
@@ -43,6 +45,18 @@ def _from_call(run: Run, test: ast.Call) -> None:
         return
     if value is not None and value.kind is Kind.TENSOR and info is not None:
         run.bind(name, placed(run, info, value))
+
+
+def _from_type(run: Run, test: ast.Compare) -> None:
+    """`type(x) is int`."""
+    asked = test.left
+    if not isinstance(test.ops[0], ast.Is | ast.Eq) or not isinstance(asked, ast.Call):
+        return
+    if dotted(asked.func) != "type" or len(asked.args) != 1 or not dotted(asked.args[0]):
+        return
+    value = from_annotation(run, test.comparators[0])
+    if value is not None and value.kind in HOST_KINDS:
+        run.bind(dotted(asked.args[0]), value)
 
 
 def _is_none(run: Run, test: ast.Call) -> None:

@@ -116,6 +116,6 @@ def _grows(event: Accumulated) -> bool:
 
 def _confidence(event: Accumulated) -> Confidence:
     innermost = event.place.loops[-1].kind
-    if event.value.device is not Device.GPU or innermost is LoopKind.FEW:
+    if event.value.device is not Device.GPU or innermost in (LoopKind.FEW, LoopKind.ITEMS):
         return Confidence.POSSIBLE
     return Confidence.LIKELY.weaker(event.value.sure)

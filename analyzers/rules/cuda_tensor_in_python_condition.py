@@ -166,14 +166,20 @@ GOOD = [
 ]
 
 
-@rule("GPU107", severity=Severity.WARNING, bad=BAD, good=GOOD)
+@rule("GPU107", severity=Severity.WARNING, bad=BAD, good=GOOD, instead_of=("GPU105",))
 def cuda_tensor_in_python_condition(timeline: Timeline) -> Iterator[Finding]:
     for wait, sure in implicit(timeline, "GPU107"):
-        yield remark(
-            timeline,
-            wait,
-            sure,
-            "Python needs the value of {what}, so the host waits for the GPU {when}. "
-            "The queue is empty afterwards, and the GPU idles until the next work arrives. "
-            "Combine such checks on the device and ask once, or select with `torch.where`.",
-        )
+        statement = timeline.text(wait.place.statement)
+        yield remark(timeline, wait, sure, _ASSERTED if statement.startswith("assert") else _TESTED)
+
+
+_TESTED = (
+    "Python needs the value of {what}, so the host waits for the GPU {when}. "
+    "The queue is empty afterwards, and the GPU idles until the next work arrives. "
+    "Combine such checks on the device and ask once, or select with `torch.where`."
+)
+_ASSERTED = (
+    "The check of {what} makes the host wait for the GPU {when}. "
+    "The queue is empty afterwards, and the GPU idles until the next work arrives. "
+    "Check it in a debug mode only, or on the device with `torch._assert_async`."
+)

@@ -90,7 +90,7 @@ GOOD = [
 ]
 
 
-@rule("GPU109", severity=Severity.INFO, bad=BAD, good=GOOD)
+@rule("GPU109", severity=Severity.INFO, bad=BAD, good=GOOD, instead_of=("GPU105",))
 def data_dependent_shape_in_hot_path(timeline: Timeline) -> Iterator[Finding]:
     found = list(implicit(timeline, "GPU109"))
     reads: dict[tuple[Function | None, str], list[Wait]] = {}
@@ -103,7 +103,7 @@ def data_dependent_shape_in_hot_path(timeline: Timeline) -> Iterator[Finding]:
             timeline,
             wait,
             sure if wait is alike[0] else Confidence.POSSIBLE,  # the first speaks for all
-            _AGAIN.format(mask=mask, more=len(alike) - 1) if len(alike) > 1 else _ONCE,
+            _words(wait, mask, len(alike) - 1),
             severity=Severity.WARNING if _in_inner_loop(wait) else Severity.INFO,
             related=tuple(Related(w.place.span, "and here") for w in alike if w is not wait),
         )
@@ -116,17 +116,31 @@ _ONCE = (
 )
 _AGAIN = (
     "{{what}} needs the number of set entries of `{mask}`, so the host waits for the GPU {{when}}; "
-    "so do {more} more reads through that mask. Call `{mask}.nonzero(as_tuple=True)` once "
-    "and index with its result, or keep the shape with `torch.where`."
+    "so {more} through that mask. "
 )
+_INDEX = (
+    "Call `{mask}.nonzero(as_tuple=True)` once and index with its result, "
+    "or keep the shape with `torch.where`."
+)
+_SELECT = "Keep the shape: weigh by the mask and divide by its sum, or fill with `torch.where`."
+
+
+def _words(wait: Wait, mask: str, more: int) -> str:
+    if not more:
+        return _ONCE
+    others = f"do {more} more reads" if more > 1 else "does one more read"
+    text = _AGAIN + (_INDEX if wait.call is None else _SELECT)
+    return text.format(mask=mask.replace("{", "(").replace("}", ")"), more=others)
 
 
 def _mask(timeline: Timeline, wait: Wait) -> str:
     """The name of the mask that something is read through; empty for anything else."""
-    _, found, index = timeline.text(wait.place.span).partition("[")
+    if wait.call is not None:
+        given = wait.call.argument("mask")
+        return timeline.text(given.span) if given is not None else ""
+    _, _, index = timeline.text(wait.place.span).partition("[")
     name = index.removesuffix("]")
-    plain = wait.call is None and all(part.isidentifier() for part in name.split("."))
-    return name if found and plain else ""
+    return name if all(part.isidentifier() for part in name.split(".")) else ""
 
 
 def _in_inner_loop(wait: Wait) -> bool:

@@ -24,14 +24,16 @@ In constructors, and where `torch.compile` folds the constant.
 - PyTorch source, test_sync_warning: `torch.tensor(…, device="cuda")` is expected to synchronise
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline, Wait
-from analyzers.waiting import implicit, remark, told_to_others
+from analyzers.waiting import busy_loops, implicit, remark, told_to_others
 
 BAD = [
     Bad(
@@ -108,12 +110,26 @@ def device_constant_rebuilt_in_loop(timeline: Timeline) -> Iterator[Finding]:
         yield remark(
             timeline,
             wait,
-            sure if wait.place.in_loop and _constant(timeline, wait) else Confidence.POSSIBLE,
+            sure if _often(timeline, wait) and _constant(timeline, wait) else Confidence.POSSIBLE,
             "{what} copies host numbers to the GPU {when}. "
             "The host waits for the copy and for all queued work. "
             "Build it once outside, index a table on the device, or fill with `torch.full`.",
             fix=_fix(timeline, wait.call),
         )
+
+
+def _often(timeline: Timeline, wait: Wait) -> bool:
+    """In a loop over data or steps; one over items may be a few turns of something rare."""
+    loops = busy_loops(wait)
+    function = wait.place.function
+    per_step = function is not None and bool(function.roles & {"per_step", "hot"})
+    steps = any(loop.kind in (LoopKind.DATA, LoopKind.STEPS) for loop in loops)
+    return bool(loops) and (
+        per_step or steps or _STEPS.search(timeline.text(loops[-1].span)) is not None
+    )
+
+
+_STEPS = re.compile(r"step|time|sigma|token|batch|frame|chunk|iter", re.IGNORECASE)
 
 
 def _constant(timeline: Timeline, wait: Wait) -> bool:

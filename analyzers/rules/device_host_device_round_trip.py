@@ -244,6 +244,8 @@ def _confidence(fetched: Copy, copy: Copy) -> Confidence:
         # A tensor that comes back as a tensor may only have been parked to free device memory.
         return Confidence.POSSIBLE
     sure = Confidence.LIKELY.weaker(fetched.source.sure).weaker(copy.result.sure)
+    if fetched.place.function != copy.place.function:
+        return Confidence.POSSIBLE  # a helper, which others may use for what stays on the host
     rare = fetched.place.heat is Heat.UNKNOWN and fetched.source.sure is not Confidence.CERTAIN
     return Confidence.POSSIBLE if rare else sure
 

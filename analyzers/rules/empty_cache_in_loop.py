@@ -233,7 +233,7 @@ def _in_loop(timeline: Timeline, call: Call) -> Confidence | None:
     header = timeline.text(inner.span)
     lines = timeline.source.lines[inner.span.line : call.place.span.line]
     dropped = inner.kind is LoopKind.ITEMS and any(_DROPS.match(line) for line in lines)
-    if _PARTS.search(header) or dropped:
+    if _PARTS.search(header) or dropped or _to_save_memory(timeline, call):
         return None
     if call.place.loops[-1].kind in _SEVERAL:
         return None  # once per model or device within the loop
@@ -244,6 +244,20 @@ def _in_loop(timeline: Timeline, call: Call) -> Confidence | None:
     return Confidence.LIKELY if working or inner.kind is LoopKind.DATA else Confidence.POSSIBLE
 
 
+def _to_save_memory(timeline: Timeline, call: Call) -> bool:
+    """`if self.cpu_cache:` around it: whoever asks for that would rather wait than run out."""
+    own = call.place.span.column
+    first = call.place.function.span.line if call.place.function is not None else 0
+    for line in reversed(timeline.source.lines[first : call.place.span.line - 1]):
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent < own:
+            own = indent
+            if _SAVES.match(line):
+                return True
+    return False
+
+
+_SAVES = re.compile(r"\s*(el)?if\b.*(cpu|offload|v?ram|memory|cache|clear)", re.IGNORECASE)
 _SEVERAL = frozenset({LoopKind.FEW, LoopKind.EPOCHS})
 
 

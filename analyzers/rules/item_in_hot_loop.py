@@ -210,6 +210,10 @@ BOUND = (
     "Nothing is queued meanwhile. "
     "Fetch all such numbers at once with `.tolist()` beforehand, or use a mask on the device."
 )
+EACH = (
+    "{what} makes the host wait for the GPU {when}: a copy and a wait for each. "
+    "Stack the values on the device and fetch them with one `.tolist()`."
+)
 SIZE = (
     "{what} needs a size or bound that lives on the GPU, so the host waits for it {when}. "
     "Nothing is queued meanwhile. "
@@ -234,4 +238,7 @@ def item_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
 def _message(wait: Wait) -> str:
     if wait.call is not None and wait.call.fact.fresh:
         return SIZE
+    loops = wait.place.loops
+    if wait.reason is Reason.SCALAR and loops and loops[-1].comprehension:
+        return EACH
     return MESSAGES.get(wait.reason, SCALAR)

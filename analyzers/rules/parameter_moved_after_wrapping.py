@@ -26,6 +26,8 @@ When only the moved value is wanted, and never its gradient.
 
 from collections.abc import Iterator
 
+from analyzers.copying import first, plain
+from analyzers.dryrun.results import dtype_name
 from analyzers.dryrun.values import Device, Kind, Value, place_of
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
 from analyzers.fixes import replace_expression
@@ -133,7 +135,7 @@ def parameter_moved_after_wrapping(timeline: Timeline) -> Iterator[Finding]:
         if not isinstance(made, Call) or not _inline(call, made):
             continue
         wrapped = made.fact.effect == "parameter"
-        if not (wrapped or _asks_for_gradient(made)) or _goes_to_host(call):
+        if not (wrapped or _asks_for_gradient(made)) or _goes_to_host(call) or _is_same(call):
             continue
         sure = _confidence(call, wrapped)
         end = "may never be trained" if sure is Confidence.POSSIBLE else "is never trained"
@@ -156,6 +158,16 @@ def _inline(call: Call, made: Call) -> bool:
 def _asks_for_gradient(made: Call) -> bool:
     asked = made.argument("requires_grad")
     return made.fact.fresh and asked is not None and asked.value.constant is True
+
+
+def _is_same(call: Call) -> bool:
+    """`.to(torch.float32)` of what has that type already gives the parameter itself."""
+    given = [plain(dtype_name(a.value)) for a in call.arguments]
+    made = call.receiver.made_by if call.receiver is not None else None
+    inner = first(made) if isinstance(made, Call) else None
+    asked = inner.made_by.argument("dtype") if inner and isinstance(inner.made_by, Call) else None
+    has = dtype_name(asked.value) if asked is not None else inner.dtype if inner else ""
+    return len(given) == 1 and bool(given[0]) and plain(has) == given[0]
 
 
 def _goes_to_host(call: Call) -> bool:

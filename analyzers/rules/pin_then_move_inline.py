@@ -96,7 +96,7 @@ GOOD = [
 ]
 
 
-@rule("GPU204", severity=Severity.INFO, bad=BAD, good=GOOD)
+@rule("GPU204", severity=Severity.INFO, bad=BAD, good=GOOD, instead_of=("GPU202",))
 def pin_then_move_inline(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
