@@ -37,3 +37,11 @@ class ToldOwner(Event):
 
     value: Value
     made: Span
+
+
+@record
+class EnteredAside(Event):
+    """A side stream becomes the current one for the body of a with-statement."""
+
+    context: Span  # the with-statement, body included
+    stream: Span  # the expression in it that names the stream

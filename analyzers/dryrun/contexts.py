@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from analyzers.aside import EnteredAside
 from analyzers.dryrun.binding import assign
 from analyzers.dryrun.hazards import MAYBE
 from analyzers.dryrun.run import Run
@@ -90,6 +91,8 @@ def _entered_stream(run: Run, stream: Value, expression: ast.expr, node: ast.AST
         run.state.order.stream_waits(str(stream.ref), run.stream_for(library))
     if stream.ref and stream.ref != ANY:
         run.entered[stream.ref] = (run.span(expression), run.span(node))
+        if run.recording and library not in run.facts.names.get("own_streams", ()):
+            run.emit(EnteredAside(run.place(node), run.span(node), run.span(expression)))
     return stream
 
 
