@@ -47,7 +47,7 @@ EFFECTS = {
     "autograd_function", "autotune", "backward", "barrier", "bind_stream", "capture",
     "capture_begin", "capture_end", "cast", "ceil_division", "clock", "collective",
     "collective_wait", "context",
-    "copy_into", "cuda_init", "current_stream", "dataset", "debug_mode", "decorator",
+    "copy_into", "cuda_init", "current_device", "current_stream", "dataset", "debug_mode", "decorator",
     "default_stream", "defer_cleanup", "device_atomic", "device_code", "device_guard",
     "device_module",
     "device_load", "device_store", "dimension", "elapsed", "elementwise_kernel", "empty_cache",
