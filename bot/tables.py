@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import BigInteger, Engine, Index, LargeBinary, Text, create_engine, event, text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 RUNNING = "running"
@@ -199,14 +198,19 @@ def open_engine(url: str, durable: bool = True) -> Engine:
     return engine
 
 
+# Any number that nothing else in the database locks by.
+_MAKING = 0x405751DE
+
+
 def _make_tables(engine: Engine) -> None:
-    for tries_left in reversed(range(len(Base.metadata.tables))):
-        try:
-            Base.metadata.create_all(engine)
-            return
-        except DBAPIError:  # another process made one between our look and our making it
-            if not tries_left:
-                raise
+    """One process makes what is missing; others that start with it wait, and find it made.
+
+    SQLite's transactions are writers from their beginning (`_begin_sqlite`) and wait by themselves.
+    """
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MAKING})
+        Base.metadata.create_all(connection)
 
 
 READING = "hostside_reading"

@@ -67,9 +67,10 @@ def postgresql() -> Iterator[str]:
             [server, *options], user=who, cwd=name, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        url = f"postgresql://hostside@127.0.0.1:{port}/postgres"
         try:
-            wait_until(lambda: _answers(port), "PostgreSQL listens")
-            yield f"postgresql://hostside@127.0.0.1:{port}/postgres"
+            wait_until(lambda: _serves(url), "PostgreSQL serves")
+            yield url
         finally:
             process.terminate()
             process.wait()
@@ -139,6 +140,17 @@ def _answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
+        return False
+    return True
+
+
+def _serves(url: str) -> bool:
+    """Whether it lets somebody in by now: it listens a while before it does."""
+    import psycopg
+
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
         return False
     return True
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 from service_servers import postgresql
+from sqlalchemy import inspect
 from test_bench_report import made
 from test_benches import PLAIN
 
@@ -16,6 +19,7 @@ from bot.bench_outside import OutsideBenches
 from bot.bench_work import BenchState, Progress, Quota, Refused, RunnerState, Stage, Way
 from bot.benches import Benches
 from bot.store import Store
+from bot.tables import Base
 from bot.work import Bell
 
 pytestmark = pytest.mark.slow
@@ -33,6 +37,20 @@ def ordered(benches: Benches, number: int, way: Way = Way.RUNNER) -> BenchState:
     state = benches.order(replace(PLAIN, number=number, way=way), f"key {number}")
     assert isinstance(state, BenchState)
     return state
+
+
+def test_processes_that_start_together_on_an_empty_database_all_start() -> None:
+    context = get_context("spawn")
+    with postgresql() as url, ProcessPoolExecutor(6, mp_context=context) as pool:
+        assert list(pool.map(tables_of, [url] * 6)) == [True] * 6
+
+
+def tables_of(url: str) -> bool:
+    """Whether a service that starts here finds every table."""
+    store = Store(url)
+    complete = set(Base.metadata.tables) <= set(inspect(store.engine).get_table_names())
+    store.close()
+    return complete
 
 
 def test_a_benchmark_is_lost_measured_and_remembered(benches: Benches) -> None:
