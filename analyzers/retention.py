@@ -16,6 +16,8 @@ _OFF = frozenset({"test", "on_cpu", "dataset"})
 def keeps_history(event: Accumulated) -> Confidence | None:
     """None where the value has no graph, is let go of, or is differentiated through its total."""
     place, value = event.place, event.value
+    if event.how == "report":
+        return Confidence.POSSIBLE if place.records_graph and _matters(place) else None
     if value.kind is not Kind.TENSOR or not place.records_graph or not _matters(place):
         return None
     if event.target_backward or not event.target_outside:

@@ -256,7 +256,7 @@ class Accumulated(Event):
     target: str
     value: Value
     value_span: Span
-    how: str  # "add", "append", "store" (under a key), "fold" (x = f(x, value)), "cat"
+    how: str  # "add", "append", "store" (under a key), "fold" (x = f(x, value)), "cat", "report"
     target_outside: bool  # the total outlives the turn of the loop
     backward: bool  # the value itself is sent through backward() in this function
     target_backward: bool  # the total is used for backward later

@@ -196,6 +196,27 @@ INNOCENT = [
         """,
     ),
     (
+        "a table that is made on first use",
+        "GPU201",
+        """
+        class Rotary(nn.Module):
+            def table(self, x):
+                if self.cache is None:
+                    self.cache = torch.arange(x.size(1)).to(x.device)
+                return self.cache
+        """,
+    ),
+    (
+        "a table of numbers beside a loss",
+        "GPU503",
+        """
+        def step(model, x, y, lr):
+            loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+            metrics = {"loss": float(loss), "lr": lr, "error": loss.detach().sqrt()}
+            return loss, metrics
+        """,
+    ),
+    (
         "adapters are merged once",
         "GPU107",
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from analyzers.dryrun import reports
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.scan import FunctionInfo
 from analyzers.dryrun.syntax import dotted, walk
@@ -30,7 +31,10 @@ def appended(run: Run, name: str, value: Value, argument: ast.AST, node: ast.AST
     """`name.append(value)`, `name.append({"loss": value})`."""
     if value.kind is Kind.TENSOR and name:
         _emit(run, name, value, argument, "append", node)
-        return
+        if value.graph or value.made_by is not None:
+            return
+    if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and name and run.recording:
+        reports.appended(run, name, value, argument, node)
     inner = argument.values if isinstance(argument, ast.Dict) else []
     inner = argument.elts if isinstance(argument, ast.Tuple | ast.List) else inner
     for part in inner:
@@ -55,9 +59,14 @@ def _stored(run: Run, target: ast.Subscript, node: ast.Assign, value: Value) -> 
         _emit(run, name, value, node.value, "store", node)
 
 
+_OPEN = frozenset({Kind.TENSOR, Kind.UNKNOWN, Kind.MAPPING})
+
+
 def rebound(run: Run, node: ast.Assign, value: Value) -> None:
     """`x = x + value`, `x = f(x, value)`, `x = cat([x, value])`."""
     target = node.targets[0]
+    if run.recording and value.kind in _OPEN:
+        reports.assigned(run, node, value)
     if value.kind is not Kind.TENSOR or len(node.targets) > 1 or not run.recording:
         return
     if isinstance(target, ast.Subscript):

@@ -8,6 +8,7 @@ from analyzers.dryrun.scan import ClassInfo, FunctionInfo
 from analyzers.dryrun.state import State
 from analyzers.dryrun.values import Value
 from analyzers.places import Function, Heat
+from analyzers.records import record
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,11 @@ class Frame:
     exits: list[State] = field(default_factory=list[State])  # states at its returns
     jumps: list[State] = field(default_factory=list[State])  # states at break and continue
     looped: bool = False  # a loop that feeds the device has ended before this place
+
+
+@record
+class Habits:
+    """What a function keeps without its history, and what it hands back."""
+
+    cut: frozenset[str]  # names of tables and lists with an entry that is cut off its graph
+    handed: frozenset[str]  # names that it returns beside others

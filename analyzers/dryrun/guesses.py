@@ -14,7 +14,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.streams import ANY
 from analyzers.dryrun.syntax import dotted
-from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
+from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value, element_of
 from analyzers.dryrun.work import device_of_inputs, fetched_from, parts
 from analyzers.finding import Confidence
 from analyzers.records import replace
@@ -50,7 +50,26 @@ def unknown_call(
         return Value(dtype=dtype_name(given[0].value))
     if receiver is None and name[:1].isupper() and not name.isupper():
         return Value(Kind.INSTANCE)  # a class from elsewhere: what is moved later is a network
+    if receiver is None and given and _makes_a_tensor(run, name, given):
+        return replace(tensor(run, Confidence.POSSIBLE), device=Device.HOST, homemade=True)
     return _passed_through(run, receiver, given)
+
+
+def _makes_a_tensor(run: Run, name: str, given: tuple[Argument, ...]) -> bool:
+    """`create_grid(height, width)`: it is told no device, so it makes a tensor of the host."""
+    verb, _, thing = name.partition("_")
+    names = run.facts.names
+    if verb not in names.get("making_verbs", ()) or not run.tensor_class:
+        return False
+    if thing.rpartition("_")[2] not in names.get("made_things", ()):
+        return False
+    return all(_is_size(a.value) and not a.star and a.name != "device" for a in given)
+
+
+def _is_size(value: Value) -> bool:
+    if value.kind is Kind.SEQUENCE:
+        return all(map(_is_size, value.items or (element_of(value),)))
+    return value.kind in (Kind.NUMBER, Kind.NONE) or (value.kind is Kind.TEXT and value.known)
 
 
 def _may_read(run: Run, name: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analyzers.dryrun.around import Inside, Silence
-from analyzers.dryrun.frame import Frame, Hints
+from analyzers.dryrun.frame import Frame, Habits, Hints
 from analyzers.dryrun.scan import FunctionInfo, Scan
 from analyzers.dryrun.state import Made, State
 from analyzers.dryrun.streams import ANY, DEFAULT
@@ -86,6 +86,7 @@ class Run:
     built_in: dict[str, Value] = field(default_factory=dict[str, Value])
     named: dict[str, Value] = field(default_factory=dict[str, Value])  # what names stand for
     imports: set[str] = field(default_factory=set[str])
+    habits: dict[ast.AST, Habits] = field(default_factory=dict[ast.AST, Habits])  # by function
     grad_off: bool = False  # the module turned autograd off for good
     kernels: list[Value] = field(default_factory=list[Value])
     blocking_streams: set[str] = field(default_factory=set[str])

@@ -152,6 +152,14 @@ GOOD = [
             host[i] = row
         return host.to(device)
     """,
+    # It is told where.
+    """
+    import torch
+    from .grids import create_grid
+
+    def sampled(h, w, image):
+        return create_grid(8, 8, image.device).to(image)
+    """,
     # What is compared may be data.
     """
     import torch
@@ -187,16 +195,6 @@ GOOD = [
 
     def encode_one(model, sound):
         return encode(model, sound, torch.tensor([1.0]))
-    """,
-    # A feature that is off, and one that is made on first use.
-    """
-    import torch
-
-    class Rotary:
-        def table(self, x):
-            if self.cache is None:
-                self.cache = torch.arange(x.size(1)).to(x.device)
-            return self.cache
     """,
 ]
 

@@ -122,6 +122,54 @@ BAD = [
             EVENTS.append({"name": name, "event": image.detach(), "step": step})
         """,
     ),
+    # The one that was forgotten, in a table of statistics.
+    Bad(
+        """
+        import torch
+        from .core import masked_mean
+
+        def loss(model, batch, old, advantages):
+            logprobs = model(batch)
+            ratio = torch.exp(logprobs - old)
+            policy = masked_mean(-advantages * ratio)
+            stats = dict(
+                loss=dict(policy=policy.detach()),
+                policy=dict(ratio=ratio),  # <-
+            )
+            return policy, stats
+        """
+    ),
+    # The loss goes back to be differentiated, and once more to be read.
+    Bad(
+        """
+        import torch
+        from .core import policy_loss
+
+        def step(actor, batch):
+            loss = policy_loss(actor, batch)
+            metrics = {"loss": loss, "tokens": len(batch)}  # <-
+            return loss, metrics
+
+        def train(actor, batches):
+            for batch in batches:
+                loss, metrics = step(actor, batch)
+                loss.backward()
+        """
+    ),
+    Bad(
+        """
+        import torch
+        from .core import all_reduce_mean
+
+        def train(booster, batches, kl):
+            losses, divergences = [], []
+            for batch in batches:
+                loss = booster.step(batch)
+                kl = all_reduce_mean(torch.mean(kl))
+                divergences.append(kl)  # <-
+                losses.append(loss.data)
+        """
+    ),
 ]
 GOOD = [
     """
@@ -185,13 +233,35 @@ GOOD = [
             loss.backward()
             logs["loss"] = loss
     """,
+    # All of them without their history, or numbers.
+    """
+    import torch
+
+    def loss(model, batch, old, lr, step):
+        logprobs = model(batch)
+        ratio = torch.exp(logprobs - old)
+        policy = -ratio.mean()
+        stats = dict(policy=policy.detach(), ratio=ratio.mean().item(), lr=lr, step=step)
+        return policy, stats
+    """,
+    # Looked at and forgotten.
+    """
+    import torch
+
+    def train(model, batches, logger):
+        for batch in batches:
+            loss = model(batch)
+            loss.backward()
+            log = {"loss": loss}
+            logger.write(log)
+    """,
 ]
 
 
 @rule("GPU503", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def graph_tensor_appended(timeline: Timeline) -> Iterator[Finding]:
     for event in timeline.of(Accumulated):
-        if event.how not in ("append", "store"):
+        if event.how not in ("append", "store", "report"):
             continue
         sure = keeps_history(event)
         if sure is None:
