@@ -63,7 +63,16 @@ def _makes_a_tensor(run: Run, name: str, given: tuple[Argument, ...]) -> bool:
         return False
     if thing.rpartition("_")[2] not in names.get("made_things", ()):
         return False
-    return all(_is_size(a.value) and not a.star and a.name != "device" for a in given)
+    if any(a.star or a.name == "device" for a in given):
+        return False
+    return all(_is_size(a.value) or _called_size(run, a) for a in given)
+
+
+def _called_size(run: Run, argument: Argument) -> bool:
+    """`self.kernel_size`, of which nothing else is known."""
+    word = run.source.segment(argument.span).rpartition("_")[2].rpartition(".")[2]
+    unknown = argument.value.kind in (Kind.UNKNOWN, Kind.METHOD, Kind.SEQUENCE)
+    return unknown and word in run.facts.names.get("sizes", ())
 
 
 def _is_size(value: Value) -> bool:
