@@ -135,7 +135,8 @@ def confidence(wait: Wait) -> Confidence | None:
         return on_device.weaker(often).weaker(_worth(wait))  # one number, however it is fetched
     if wait.place.heat is Heat.UNKNOWN and on_device is Confidence.POSSIBLE:
         # Neither where the value lives nor how often this runs is known.
-        return Confidence.POSSIBLE if wait.reason in _WORTH_A_GUESS else None
+        worth = wait.reason in _WORTH_A_GUESS or _asks_all(wait)
+        return Confidence.POSSIBLE if worth else None
     if wait.place.heat is Heat.UNKNOWN and wait.reason in _ONCE_IS_FINE:
         return None
     sure = on_device.weaker(often).weaker(_worth(wait))
@@ -153,6 +154,12 @@ def told_to_others(timeline: Timeline, value: Value) -> bool:
         for part in call.arguments
         if value.ident
     )
+
+
+def _asks_all(wait: Wait) -> bool:
+    """`if mask.any()`: what only arrays are asked, over all of their elements."""
+    made = wait.value.made_by
+    return wait.reason is Reason.CONDITION and isinstance(made, Call) and made.fact.reduces
 
 
 def _in_a_step(wait: Wait) -> bool:

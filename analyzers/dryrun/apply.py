@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from analyzers.dryrun import effects, moves, sidework, waits
-from analyzers.dryrun.parameters import batch, from_name
+from analyzers.dryrun.parameters import batch, from_name, tensor
 from analyzers.dryrun.results import pinned_by, result_of
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import UNKNOWN, Device, Kind, Value
@@ -192,6 +192,9 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
                 waits.wait(run, reason, part, node, call)
                 if reason is not Reason.FORMAT:
                     return  # one wait covers all operands
+    if reason is Reason.SCALAR and fact.device == "gpu" and call.receiver is not None:
+        kept = replace(tensor(run, call.receiver.sure), device=Device.GPU, scalar=True)
+        waits.wait(run, reason, kept, node, call)  # a number that the object keeps there
 
 
 def _numbers(run: Run, node: ast.Call, call: Call) -> None:

@@ -111,12 +111,20 @@ def _sets_up(run: Run, info: FunctionInfo) -> bool:
     return run.tracks_streams and info.ordering and name.startswith(words)
 
 
+def _starts_a_clock(run: Run, info: FunctionInfo) -> bool:
+    """A timer's method that reads the clock first: another one reads it again."""
+    names = run.facts.names
+    return info.name in names.get("clock_starts", ()) and not info.calls.isdisjoint(
+        names.get("clock_functions", ())
+    )
+
+
 def _constructors(run: Run, found: Scan) -> None:
     """What `__init__` puts on instances is known before any method is walked."""
     with run.silently():
         for info in found.functions.values():
-            first = info.owner is not None and (info.name in _FIRST or _sets_up(run, info))
-            if first and info.relevant:
+            first = info.relevant and (info.name in _FIRST or _sets_up(run, info))
+            if info.owner is not None and (first or _starts_a_clock(run, info)):
                 functions.walk(run, info)
     for owner in found.classes.values():
         for name, value in owner.attributes.items():

@@ -7,6 +7,7 @@ import ast
 from analyzers.dryrun.run import Run
 from analyzers.dryrun.state import Work
 from analyzers.dryrun.values import NUMBER, Device, Kind, Value
+from analyzers.finding import Confidence
 from analyzers.places import Place
 from analyzers.records import record, replace
 from analyzers.timeline import Call, Elapsed, Reason, Wait
@@ -97,6 +98,8 @@ def elapsed(run: Run, left: Value, right: Value, node: ast.AST) -> Value:
     start: Reading = right.ref
     stop: Reading = left.ref if left.kind is Kind.CLOCK else reading(run, node).ref
     work = stop.work
+    if _around_a_caller(run, start, stop):
+        work = Work(start.place.order + 1, None, Confidence.POSSIBLE)
     if work is None or work.order <= start.place.order or not _one_timer(start, stop):
         return NUMBER
     before = start.work
@@ -129,6 +132,16 @@ def forget_limits(run: Run, known: int, node: ast.Compare) -> None:
         for event in run.events[known:]
         if not (isinstance(event, Elapsed) and event.place.span in spans)
     ]
+
+
+def _around_a_caller(run: Run, start: Reading, stop: Reading) -> bool:
+    """Whether a timer's two methods read the clock, and neither waits for what is timed."""
+    one, other = start.place.function, stop.place.function
+    if one is None or other is None or run.for_gpu is Confidence.POSSIBLE or not run.tensor_class:
+        return False
+    starts = run.facts.names.get("clock_starts", ())
+    apart = one.class_name == other.class_name and one.name in starts and other.name not in starts
+    return apart and not (start.waited or stop.waited or start.work or stop.work)
 
 
 def _one_timer(start: Reading, stop: Reading) -> bool:

@@ -68,6 +68,17 @@ BAD = [
             return best
         """
     ),
+    # A loss of another file's training; nothing here names a device.
+    Bad(
+        """
+        import torch
+
+        def smoothness(image: torch.Tensor, mask: torch.Tensor):
+            if not ((mask == 0) | (mask == 1)).all():  # <-
+                raise ValueError("The mask must hold zeros and ones.")
+            return (image.diff(dim=-1).abs() * mask[..., 1:]).sum()
+        """
+    ),
     # A helper of a step; the base of the network stands in another file.
     Bad(
         """

@@ -107,6 +107,19 @@ BAD = [
                 print({"loss": loss.detach().item()})  # <-
         """
     ),
+    # The scale of mixed precision is kept on the device.
+    Bad(
+        """
+        import torch
+
+        class Scaled(torch.optim.Optimizer):
+            def step(self, closure=None):
+                before = self.scaler.get_scale()  # <-
+                self.scaler.step(self.optimizer, closure)
+                self.scaler.update()
+                self.skipped = self.scaler.get_scale() < before  # <-
+        """
+    ),
     # What the processes of a training exchange is on their devices.
     Bad(
         """
