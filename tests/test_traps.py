@@ -623,6 +623,19 @@ INNOCENT = [
         """,
     ),
     (
+        "a batch holds lists beside its tensors",
+        "GPU105 GPU108",
+        """
+        def train(accelerator, model, loader, cache):
+            model, loader = accelerator.prepare(model, loader)
+            for batch in loader:
+                kept = torch.cat([cache[number] for number in batch["indices"]])
+                for name in batch["image_names"]:
+                    print(f"{name}")
+                model(batch["pixels"], kept)
+        """,
+    ),
+    (
         "a dataset and its collate function run in workers of the CPU",
         "GPU105 GPU107 GPU106",
         """

@@ -63,7 +63,8 @@ def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run
 
 def _checks(source: Source, facts: Facts) -> bool:
     """Whether the file is a test that has no kernels."""
-    marks = facts.names.get("kernel_marks", ())
+    names = facts.names
+    marks = (*names.get("kernel_marks", ()), *names.get("kernel_maker_class", ()))
     return is_test(source.path) and not any(mark in source.text for mark in marks)
 
 

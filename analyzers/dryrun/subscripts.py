@@ -77,7 +77,7 @@ def indices(index: Value) -> tuple[Value, ...]:
 
 def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if index.kind is Kind.TEXT:  # a batch that is a mapping of tensors
-        return replace(base, scalar=False, constant=MISSING)
+        return _entry(run, base, index)
     written_as_list = isinstance(node.slice, ast.List | ast.ListComp)
     parts = (index,) if written_as_list else indices(index)
     gathers = False
@@ -107,6 +107,14 @@ def _tensor(run: Run, node: ast.Subscript, base: Value, index: Value) -> Value:
     if base.on_gpu:
         enqueue(run, node, (base, *parts), result)
     return result
+
+
+def _entry(run: Run, base: Value, key: Value) -> Value:
+    """An entry of a batch; some are texts, paths and places in the data set, which stay lists."""
+    word = key.constant.lower().rpartition("_")[2] if isinstance(key.constant, str) else ""
+    if word in run.facts.names.get("host_entries", ()):
+        return UNKNOWN
+    return replace(base, scalar=False, constant=MISSING)
 
 
 def _view(base: Value, parts: tuple[Value, ...], *, scalar: bool) -> Value:
