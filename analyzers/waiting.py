@@ -179,6 +179,8 @@ def _worth(wait: Wait) -> Confidence:
     loops = busy_loops(wait)
     if place.function is not None and "sleep" in place.function.calls:
         return Confidence.POSSIBLE  # it polls: nothing is in a hurry there
+    if place.function is not None and place.function.name == "__getitem__":
+        return Confidence.POSSIBLE  # whoever asks for that part may have to
     if wait.reason is Reason.COPY and place.function and _AWAY.search(place.function.name):
         return Confidence.POSSIBLE  # bringing data to the host is what it is for
     made = wait.value.made_by

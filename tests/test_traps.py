@@ -40,6 +40,47 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "the number of a piece of device memory is its address",
+        "GPU105",
+        """
+        import pycuda.driver as cuda
+
+        def bindings(engine):
+            found = []
+            for binding in engine:
+                memory = cuda.mem_alloc(engine.size(binding))
+                found.append(int(memory))
+            return found
+        """,
+    ),
+    (
+        "a profiler waits at its end",
+        "GPU401",
+        """
+        def dummy(model, optimizer):
+            model = model.cuda()
+            start = time.perf_counter()
+            with torch.profiler.profile() as profiler:
+                model(torch.ones(8, device="cuda")).sum().backward()
+                optimizer.step()
+            print(profiler.key_averages())
+            return time.perf_counter() - start
+        """,
+    ),
+    (
+        "a container hands out what it is asked for",
+        "",
+        """
+        class Instances:
+            def __getitem__(self, item: torch.Tensor):
+                picked = {}
+                for name, value in self.items():
+                    if isinstance(value, torch.Tensor):
+                        picked[name] = value.cuda()[item.cpu()]
+                return picked
+        """,
+    ),
+    (
         "nothing is equal to None, and that needs no look at it",
         "GPU107",
         """

@@ -188,6 +188,8 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
     reason = _REASONS.get(fact.waits)
     for value in operands if reason is not None else ():
         for part in parts(value):
+            if _is_address(run, reason, part):
+                return
             if part.kind is Kind.TENSOR and reason is not None and _depends(fact, part, operands):
                 waits.wait(run, reason, part, node, call)
                 if reason is not Reason.FORMAT:
@@ -195,6 +197,14 @@ def _wait(run: Run, node: ast.Call, call: Call, operands: list[Value], result: V
     if reason is Reason.SCALAR and fact.device == "gpu" and call.receiver is not None:
         kept = replace(tensor(run, call.receiver.sure), device=Device.GPU, scalar=True)
         waits.wait(run, reason, kept, node, call)  # a number that the object keeps there
+
+
+def _is_address(run: Run, reason: Reason | None, value: Value) -> bool:
+    """int() of bare device memory gives its address, which the host knows."""
+    if reason is not Reason.SCALAR or not value.type:
+        return False
+    own = run.facts.table.find(f"{value.type}.__int__")
+    return own is not None and own.metadata
 
 
 def _numbers(run: Run, node: ast.Call, call: Call) -> None:

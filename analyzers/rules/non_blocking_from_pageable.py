@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from analyzers.copying import pageable
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import measured, shown
+from analyzers.places import LoopKind
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Copy, Direction, Timeline
 from analyzers.waiting import measures
@@ -114,11 +115,18 @@ def non_blocking_from_pageable(timeline: Timeline) -> Iterator[Finding]:
         yield Finding(
             copy.place.span,
             f"{shown(timeline.text(copy.place.span))} reads pageable memory, so the driver stages "
-            "the copy piece by piece on the calling thread. There is little overlap to gain. "
-            "Fill a pinned buffer that is kept between the steps.",
+            f"the copy piece by piece on the calling thread. There is little overlap to gain. "
+            f"{_remedy(copy)}",
             sure.weaker(_kind(copy)).weaker(copy.result.sure),
             Severity.INFO,
         )
+
+
+def _remedy(copy: Copy) -> str:
+    loader = isinstance(copy.source.made_by, Call) and copy.source.made_by.fact.kind == "loader"
+    if loader or any(loop.kind is LoopKind.DATA for loop in copy.place.loops):
+        return "Let the loader pin its batches (`pin_memory=True`)."
+    return "Fill a pinned buffer that is kept between the steps."
 
 
 def _kind(copy: Copy) -> Confidence:

@@ -125,11 +125,18 @@ def redundant_cpu_before_scalar(timeline: Timeline) -> Iterator[Finding]:
             f"{shown(timeline.text(call.span))} makes a host tensor that is read once and dropped. "
             f"`.{call.method}()` fetches from the device by itself: drop what stands before it."
             + more,
-            Confidence.LIKELY if call.place.repeated else Confidence.POSSIBLE,
+            Confidence.LIKELY if _often(call) else Confidence.POSSIBLE,
             Severity.INFO,
             related=tuple(Related(other.span, "here as well") for other in group[1:]),
             fix=_fix(timeline, group),
         )
+
+
+def _often(call: Call) -> bool:
+    function = call.place.function
+    roles = function.roles if function is not None else frozenset[str]()
+    per_step = call.place.in_loop or bool(roles & {"per_step", "hot", "hot_name"})
+    return call.place.repeated and per_step
 
 
 _CLOSE = 12  # lines: what one comment speaks of stands together

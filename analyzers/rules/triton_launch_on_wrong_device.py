@@ -144,6 +144,8 @@ GOOD = [
 
 _SAID = 3  # who reads of three launches in a file knows of the others
 _ONE_DEVICE = re.compile(r"set_device\(|__main__|do_bench|CUDA_VISIBLE_DEVICES")
+_ELSEWHERE = re.compile(r"(^|[/_.])(ascend|npu|xpu|musa|mlu)([/_.]|$)", re.IGNORECASE)
+_PASS = re.compile(r"(^|_)(fwd|bwd|forward|backward)(_|$)")
 _AWAY = re.compile(r"(^|/)((tests?|bench\w*|tutorials?|examples|scripts)/|(test_|bench)\w*\.py)")
 
 
@@ -153,6 +155,8 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
     if not launches or _AWAY.search(timeline.source.path):
         return
     if _ONE_DEVICE.search(timeline.source.text):
+        return
+    if _ELSEWHERE.search(timeline.source.path):
         return
     shared = _PER_PROCESS.search(timeline.source.text)
     seen: set[str] = set()
@@ -174,7 +178,10 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
             f"on the one that {where} lives on. With a second GPU that is a bad address or wrong "
             "numbers. Launch it within `torch.cuda.device(…)` of the tensor's device.",
             Confidence.LIKELY
-            if name is not None and len(seen) <= _SAID and not shared
+            if name is not None
+            and len(seen) <= _SAID
+            and not shared
+            and not _part_of_another(timeline, function)
             else Confidence.POSSIBLE,
             Severity.WARNING,
             fix=_fix(timeline, launch, name),
@@ -183,6 +190,12 @@ def triton_launch_on_wrong_device(timeline: Timeline) -> Iterator[Finding]:
 
 # One process for each GPU makes its device current once and for all.
 _PER_PROCESS = re.compile(r"\bdistributed\b|process_group|\bset_device\b|local_rank")
+
+
+def _part_of_another(timeline: Timeline, function: Function) -> bool:
+    """One pass of an autograd function of another file, which may choose the device for it."""
+    called = timeline.source.text.count(f"{function.name}(") > 1
+    return _PASS.search(function.name) is not None and not called
 
 
 def _handed_in(timeline: Timeline, launch: Launch, function: Function) -> list[Argument]:
