@@ -235,6 +235,9 @@ def _touch_host(run: Run, node: ast.Call, fact: Fact, call: Call, operands: list
     state = run.state
     if fact.inplace and call.receiver is not None and state.to_device:
         host_writes(run, call.receiver, node)
+    output = call.argument("out") if state.to_device else None
+    if output is not None:
+        host_writes(run, output.value, node)
     if not state.to_host or fact.effect in effects.KEEPS_ALIVE or fact.moves:
         return
     given = call.argument(fact.into) if fact.into else None

@@ -239,10 +239,38 @@ def _call_again(run: Run, info: FunctionInfo, given: dict[str, Value]) -> None:
     }
     if not under_way or not run.recording:
         return
-    run.state = State(order=state.order, to_device=under_way, grad=state.grad)
-    run.frame.exits.clear()
     run.called_again = True
     with run.silently():
+        run.state = State(order=state.order, to_device=dict(under_way), grad=state.grad)
+        run.frame.exits.clear()
         _set_parameters(run, info, given)
         execute(run, info.node.body)
+        for other in _refillers(info, set(under_way)):
+            maybe = {
+                ident: replace(unfinished, sure=Confidence.POSSIBLE)
+                for ident, unfinished in run.state.to_device.items()
+                if ident in under_way
+            }
+            run.state = State(order=state.order, to_device=maybe, grad=state.grad)
+            run.frame = _frame(run, other, Heat.UNKNOWN, None)
+            _set_parameters(run, other, {})
+            execute(run, other.node.body)
     run.called_again = False
+
+
+def _refillers(info: FunctionInfo, idents: set[int]) -> list[FunctionInfo]:
+    """Other methods that change what the copies read, in a class that waits for nothing."""
+    owner = info.owner
+    if owner is None or any(not _WAITS.isdisjoint(m.members) for m in owner.methods.values()):
+        return []
+    names = {name for name, value in owner.attributes.items() if value.ident in idents}
+    return [
+        method
+        for method in owner.methods.values()
+        if method is not info
+        and not method.name.startswith("__")
+        and not names.isdisjoint(owner.written & method.members)
+    ]
+
+
+_WAITS = frozenset({"synchronize", "wait", "query", "wait_event", "wait_stream"})

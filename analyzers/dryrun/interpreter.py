@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 
 from analyzers.dryrun import functions, relevance
 from analyzers.dryrun.expressions import HANDLERS
@@ -128,9 +129,11 @@ def _constructors(run: Run, found: Scan) -> None:
             if info.owner is not None and (first or _starts_a_clock(run, info)):
                 functions.walk(run, info)
     for owner in found.classes.values():
+        # A second name for the same memory, such as an array's view of it, was made to fill it.
+        shared = Counter(value.ident for value in owner.attributes.values() if value.ident)
         for name, value in owner.attributes.items():
             kept = replace(value, fresh=False)
-            if name in owner.written:
+            if name in owner.written or shared[value.ident] > 1:
                 kept = replace(kept, made_by=None, homemade=False)
             owner.attributes[name] = kept
 

@@ -75,6 +75,40 @@ BAD = [
                 return self.device
         """
     ),
+    # Filled by one method, through an array's view, and sent by another.
+    Bad(
+        """
+        import torch
+
+        class Table:
+            def __init__(self, rows, device):
+                self.host = torch.zeros((rows, rows), dtype=torch.int32, pin_memory=True)
+                self.host_np = self.host.numpy()
+                self.device = torch.zeros((rows, rows), dtype=torch.int32, device=device)
+
+            def append(self, row, ids):
+                self.host_np[row, : len(ids)] = ids
+
+            def commit(self, rows):
+                self.device[:rows].copy_(self.host[:rows], non_blocking=True)  # <-
+        """
+    ),
+    Bad(
+        """
+        import numpy as np
+        import torch
+
+        class Positions:
+            def __init__(self, n, device):
+                self.host = torch.zeros(n, dtype=torch.int64, pin_memory=True)
+                self.host_np = self.host.numpy()
+                self.device = torch.zeros(n, dtype=torch.int64, device=device)
+
+            def prepare(self, starts, steps, n):
+                np.add(starts, steps, out=self.host_np[:n])
+                self.device[:n].copy_(self.host[:n], non_blocking=True)  # <-
+        """
+    ),
 ]
 GOOD = [
     # The event of the last copy is waited for before the buffer is refilled.
@@ -124,6 +158,27 @@ GOOD = [
                 self.host[slot] = length
             self.device.copy_(self.host)
             return self.device
+    """,
+    # Another method of the class waits.
+    """
+    import torch
+
+    class Table:
+        def __init__(self, rows, device):
+            self.host = torch.zeros((rows, rows), dtype=torch.int32, pin_memory=True)
+            self.host_np = self.host.numpy()
+            self.device = torch.zeros((rows, rows), dtype=torch.int32, device=device)
+            self.sent = torch.cuda.Event()
+
+        def begin(self):
+            self.sent.synchronize()
+
+        def append(self, row, ids):
+            self.host_np[row, : len(ids)] = ids
+
+        def commit(self, rows):
+            self.device[:rows].copy_(self.host[:rows], non_blocking=True)
+            self.sent.record()
     """,
 ]
 
