@@ -7,7 +7,7 @@ import re
 
 from analyzers.dryrun.values import Device, Kind
 from analyzers.finding import Confidence
-from analyzers.places import Place
+from analyzers.places import Function, Place
 from analyzers.timeline import Accumulated
 
 _OFF = frozenset({"test", "on_cpu", "dataset"})
@@ -61,11 +61,27 @@ _FOR_READERS = re.compile(r"log|hist|storage|event|metric|report|observ|record|s
 def _handed_in(event: Accumulated) -> Confidence | None:
     """A tensor of the caller's goes, as it came, into a collection that is kept for logging."""
     function, value = event.place.function, event.value
+    if function is not None and event.how == "add":
+        return _in_metric(event, function)
     if function is None or event.how != "append" or value.made_by is not None or value.dtype:
         return None
     kept = event.target.isupper() or event.target.startswith("self.")
     logged = kept and _FOR_READERS.search(event.target)
     return Confidence.POSSIBLE if logged and value.device is not Device.HOST else None
+
+
+_UPDATES = frozenset({"update", "_update", "accumulate", "update_metric"})
+_CUTS = frozenset({"detach", "item", "tolist", "numpy", "no_grad", "inference_mode"})
+_MEASURED = re.compile(r"sum_of|total|loss|err|dist|accum|likelihood", re.I)
+
+
+def _in_metric(event: Accumulated, function: Function) -> Confidence | None:
+    """What a metric adds up over an epoch, of outputs that it is handed."""
+    if function.name not in _UPDATES or not function.class_name or function.calls & _CUTS:
+        return None
+    measured = event.target.startswith("self.") and _MEASURED.search(event.target)
+    computed = event.value.made_by is not None and event.value.device is not Device.HOST
+    return Confidence.POSSIBLE if measured and computed else None
 
 
 def detached(text: str) -> str:

@@ -27,6 +27,7 @@ GPU.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -203,7 +204,7 @@ GOOD = [
 def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
     if measures(timeline):
         return
-    listed: set[object] = set()  # functions in which a tensor made of a list was remarked on
+    listed: Counter[object] = Counter()  # by function: tensors made of lists
     for copy in sent(timeline):
         factory = copy.source.made_by
         if left_alone(copy.place) or timeline.text(copy.place.statement).startswith("_ ="):
@@ -214,11 +215,14 @@ def create_on_cpu_then_move(timeline: Timeline) -> Iterator[Finding]:
         if found is None:
             continue
         if isinstance(factory, Call) and factory.fact.upload:
-            if copy.place.function in listed:
+            listed[copy.place.function] += 1
+            if listed[copy.place.function] > _ENOUGH:
                 continue
-            listed.add(copy.place.function)
         sure = Confidence.POSSIBLE if once(copy) else found.confidence
         yield replace(found, confidence=found.confidence.weaker(sure))
+
+
+_ENOUGH = 2
 
 
 def _finding(timeline: Timeline, copy: Copy, factory: Call | None) -> Finding | None:

@@ -128,8 +128,60 @@ BAD = [
             return sums
         """,
     ),
+    # Whoever hands the output in may still be recording.
+    Bad(
+        """
+        import torch
+        from .metric import Metric
+
+        class MeanSquaredError(Metric):
+            def update(self, output):
+                predicted, wanted = output
+                squared = torch.pow(predicted - wanted, 2)
+                self._sum_of_squared_errors += torch.sum(squared)  # <-
+        """,
+        fixed="""
+        import torch
+        from .metric import Metric
+
+        class MeanSquaredError(Metric):
+            def update(self, output):
+                predicted, wanted = output
+                squared = torch.pow(predicted - wanted, 2)
+                self._sum_of_squared_errors += torch.sum(squared).detach()
+        """,
+    ),
 ]
 GOOD = [
+    # Counts have no history.
+    """
+    import torch
+    from .metric import Metric
+
+    class Accuracy(Metric):
+        def update(self, output):
+            predicted, wanted = output
+            self._num_correct += torch.sum(torch.eq(predicted, wanted))
+            self._num_total += len(wanted)
+    """,
+    """
+    import torch
+    from .metric import Metric
+
+    class SumOfErrors(Metric):
+        def update(self, output):
+            predicted, wanted = output[0].detach(), output[1].detach()
+            self._sum_of_errors += torch.sum(torch.abs(predicted - wanted))
+    """,
+    # The library records nothing meanwhile.
+    """
+    import torch
+    from torchmetrics import Metric
+
+    class SumOfErrors(Metric):
+        def update(self, predicted, wanted):
+            self.sum_of_errors += torch.sum(torch.abs(predicted - wanted))
+    """,
     """
     import torch
 
@@ -203,8 +255,8 @@ def loss_history_accumulated(timeline: Timeline) -> Iterator[Finding]:
         if event.how not in ("add", "fold"):
             continue
         sure = keeps_history(event)
-        if sure is None:
-            continue
+        if sure is None or (not event.value.graph and "torchmetrics" in timeline.imports):
+            continue  # its metrics are updated while nothing is recorded
         surely = sure is not Confidence.POSSIBLE
         yield Finding(
             event.place.span,
