@@ -57,7 +57,9 @@ class Fact:
     pins: str = ""  # "always", or the argument that asks for page-locked memory
     metadata: bool = False  # an answer the host has without asking the device
     graph: str = ""  # "cut": the result carries no autograd history
-    dtype: str = ""  # of the result; "argument" (the `dtype` argument), "receiver"
+    # of the result; "argument" (the `dtype` argument), "receiver", "counted" (what is true or whole
+    # is added up as int64)
+    dtype: str = ""
     default_dtype: str = ""  # … when the argument is missing
     strided: str = ""  # "yes": the result is a strided view; "no": it is made contiguous
     stream: str = ""  # "argument", "default" (the library's default stream); empty: the current one

@@ -40,6 +40,28 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "how many are true is a number and no mask",
+        "GPU109",
+        """
+        class Pool(nn.Module):
+            def forward(self, x: torch.Tensor, ids: torch.Tensor):
+                last = ids.ne(0).sum(-1) - 1
+                twice = (ids > 3) * 2
+                return x[torch.arange(4, device=x.device), last] + x[twice]
+        """,
+    ),
+    (
+        "what is cached may lie anywhere",
+        "GPU202",
+        """
+        def cache(dataset, labels, cache_device):
+            start = 0
+            for x, y in DataLoader(dataset, batch_size=8, pin_memory=True):
+                labels[start : start + len(y)] = y.to(cache_device)
+                start += len(y)
+        """,
+    ),
+    (
         "the number of a piece of device memory is its address",
         "GPU105",
         """

@@ -10,7 +10,7 @@ from analyzers.dryrun.run import Run
 from analyzers.dryrun.values import MISSING, TEXT, UNKNOWN, Device, Kind, Value, element_of, join
 from analyzers.dryrun.work import elementwise
 from analyzers.finding import Span
-from analyzers.records import record
+from analyzers.records import record, replace
 
 
 @record
@@ -31,7 +31,9 @@ class Arithmetic:
 def combine(run: Run, node: ast.AST, operator: str, left: Value, right: Value) -> Value:
     """The result of an arithmetic operator."""
     if Kind.TENSOR in (left.kind, right.kind):
-        return elementwise(run, node, (left, right))
+        result = elementwise(run, node, (left, right))
+        number = Kind.NUMBER in (left.kind, right.kind) and operator not in ("&", "|", "^")
+        return replace(result, dtype="") if number and result.dtype == "bool" else result
     if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
         known = _fold(operator, left.constant, right.constant)
         counts_bytes = (left.bytes or right.bytes) and operator in ("+", "*", "-")

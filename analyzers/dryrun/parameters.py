@@ -135,6 +135,8 @@ def _from_name(run: Run, name: str) -> Value:
     last = word.rpartition("_")[2]
     if word in names.get("device_modules", ()):
         return Value(Kind.LIBRARY, ref=_first_of(run, "device_module_library"))
+    if word.partition("_")[0] in names.get("parked_devices", ()) and last == "device":
+        return Value(Kind.PLACE)  # where things lie that the GPU has no room for
     if word in names.get("device", ()) or last in ("device", "dev"):
         return Value(Kind.PLACE, device=Device.GPU, sure=run.for_gpu.weaker(Confidence.LIKELY))
     if word in names.get("module", ()) or last in ("model", "net", "network"):

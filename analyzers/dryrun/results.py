@@ -195,10 +195,7 @@ _COUNTS = ("int", "uint", "bool", "long", "short")  # numbers without a gradient
 
 
 def _given(arguments: Sequence[Argument], name: str) -> Argument | None:
-    for argument in arguments:
-        if argument.name == name:
-            return argument
-    return None
+    return next((argument for argument in arguments if argument.name == name), None)
 
 
 def device_by(
@@ -278,6 +275,8 @@ def _dtype(fact: Fact, base: Value | None, arguments: Sequence[Argument]) -> str
     if not fact.dtype and fact.default_dtype:
         return fact.default_dtype
     known = base.dtype if base is not None else ""
+    if fact.dtype == "counted":
+        return "int64" if known.startswith(_COUNTS) else known
     if fact.view and not fact.dtype:  # the same numbers, unless it names another type
         return next((d for a in arguments if (d := dtype_name(a.value))), known)
     if fact.dtype == "receiver" or (not fact.dtype and fact.device in ("receiver",)):

@@ -209,7 +209,9 @@ def _confidence(timeline: Timeline, call: Call) -> Confidence | None:
         return None
     if place.in_loop:
         return _in_loop(timeline, call)
-    return _in_function(place, function) if function is not None else None
+    if function is None or _to_save_memory(timeline, call):
+        return None
+    return _in_function(place, function)
 
 
 def _in_function(place: Place, function: Function) -> Confidence | None:

@@ -153,10 +153,11 @@ def _copies_an_array(made: Call) -> bool:
 
 def _same_type(made: Call) -> bool | None:
     """Whether no other type is asked for, which would need a converted copy anyway."""
-    wanted = made.argument("dtype")
-    if wanted is None:
+    wanted, fixed = made.argument("dtype"), made.fact.dtype
+    if wanted is None and fixed in ("", "argument"):
         return True
-    given, asked = plain(made.arguments[0].value.dtype), plain(dtype_name(wanted.value))
+    asked = plain(dtype_name(wanted.value) if wanted is not None else fixed)
+    given = plain(made.arguments[0].value.dtype)
     return given == asked if given and asked else None
 
 
