@@ -163,12 +163,15 @@ def _asks_all(wait: Wait) -> bool:
 
 
 def _in_a_step(wait: Wait) -> bool:
-    """In a loop of a network's own step, what is not known to be host data is on the device."""
+    """In a network's own step, what is not known to be host data is on the device.
+
+    Outside of loops that is believed of what asks for a tensor's one number by name.
+    """
     function = wait.place.function
-    if function is None or not wait.place.in_loop:
+    if function is None or function.roles.isdisjoint({"per_step", "in_step"}):
         return False
-    if function.roles.isdisjoint({"per_step", "in_step"}):
-        return False
+    if not wait.place.in_loop:
+        return wait.reason is Reason.SCALAR and wait.call is not None and wait.call.method == "item"
     tested = wait.reason is Reason.CONDITION and wait.call is None  # min() takes anything
     return wait.reason in _WORTH_A_GUESS or tested
 

@@ -107,6 +107,17 @@ BAD = [
                 print({"loss": loss.detach().item()})  # <-
         """
     ),
+    # A step asks for one number of a tensor: nothing else says where that lives.
+    Bad(
+        """
+        from torch import nn
+
+        class Attention(nn.Module):
+            def forward(self, states, lengths):
+                longest = lengths.max().item()  # <-
+                return self.attend(states, longest)
+        """
+    ),
     # The scale of mixed precision is kept on the device.
     Bad(
         """
