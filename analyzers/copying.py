@@ -10,7 +10,7 @@ from analyzers.dryrun.values import Device, Kind, Value
 from analyzers.finding import Confidence, Span
 from analyzers.places import Loop, LoopKind, Place
 from analyzers.source import Source
-from analyzers.timeline import Call, Copy, Direction, PerhapsSent, Timeline
+from analyzers.timeline import Argument, Call, Copy, Direction, PerhapsSent, Timeline
 
 _TURNS = (LoopKind.ITEMS, LoopKind.STEPS)
 _SIZES = {
@@ -110,6 +110,13 @@ def _names_of(source: Source, module: str) -> Iterator[str]:
                     yield alias.asname or alias.name
 
 
+def _is_place(argument: Argument, text: str) -> bool:
+    """Whether it names a device; what is not known may as well be a tensor."""
+    if argument.keyword or argument.value.kind in (Kind.PLACE, Kind.TEXT, Kind.NUMBER):
+        return True
+    return text.lower().rstrip("\"')]").endswith(("device", "dev", "rank", "gpu"))
+
+
 def device_keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple[str, str]] | None:
     """What to add to the factory's arguments so that it does what the move did."""
     arguments = copy.call.arguments
@@ -136,7 +143,7 @@ def device_keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple
             if factory.has("dtype") or not text.replace(".", "").isidentifier():
                 return None
             found += [("device", f"{text}.device"), ("dtype", f"{text}.dtype")]
-        elif argument.name in ("device", "") and not argument.star:
+        elif argument.name in ("device", "") and not argument.star and _is_place(argument, text):
             found.append(("device", text))
         else:
             return None

@@ -88,6 +88,16 @@ BAD = [
                 yield torch.from_numpy(abs(spectrum)).to(settings["device"])
         """
     ),
+    Bad(
+        """
+        import numpy as np
+        from numba import cuda
+
+        def starts(d_counts):
+            counts = d_counts.copy_to_host()  # <-
+            return cuda.to_device(np.cumsum(counts))
+        """
+    ),
     # A Python list is a way over the host as well.
     Bad(
         """
