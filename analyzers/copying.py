@@ -134,7 +134,7 @@ def device_keywords(timeline: Timeline, copy: Copy, factory: Call) -> list[tuple
         text = text.partition("=")[2].strip() if argument.keyword else text
         if argument.name == "non_blocking":
             continue
-        written = argument.keyword and argument.name == "dtype"
+        written = argument.name == "dtype"
         if written or (dtype_name(argument.value) and argument.value.kind is Kind.LIBRARY):
             if factory.has("dtype"):
                 return None
