@@ -24,6 +24,7 @@ When the wait bounds how far the host runs ahead, or brings an error to light wh
 - PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"
 """
 
+import re
 from collections.abc import Iterator
 
 from analyzers.finding import Confidence, Finding, Fix, Safety, Severity
@@ -189,6 +190,8 @@ def sync_in_hot_loop(timeline: Timeline) -> Iterator[Finding]:
         if on_purpose(timeline, wait):
             if _times_every_step(wait):
                 yield _for_the_clock(timeline, wait)
+            elif _before_side_work(timeline, wait):
+                yield _for_a_stream(timeline, wait)
             continue
         if next_event(timeline.events, number) is not None:
             continue  # GPU102 speaks of it
@@ -210,6 +213,33 @@ def _times_every_step(wait: Wait) -> bool:
     if function is None or not function.reads_clock or not busy:
         return False
     return wait.reason is Reason.DEVICE and {"backward", "step"} <= function.calls
+
+
+def _before_side_work(timeline: Timeline, wait: Wait) -> bool:
+    """The device is waited for on each call, and then a side stream is given work."""
+    place, function = wait.place, wait.place.function
+    if wait.reason is not Reason.DEVICE or wait.pending or place.stream or not place.repeated:
+        return False
+    if function is None or function.reads_clock or _HOST_WAITS.search(function.name):
+        return False
+    return any(
+        event.place.stream and event.place.function == function and event.place.order > place.order
+        for event in timeline.events
+    )
+
+
+_HOST_WAITS = re.compile(r"sync|wait|capture|graph|save|close|exit|free|release|bench", re.I)
+
+
+def _for_a_stream(timeline: Timeline, wait: Wait) -> Finding:
+    return Finding(
+        wait.place.span,
+        f"{shown(timeline.text(wait.place.span))} makes the host wait for the whole device "
+        f"{when(wait.place)}, and a side stream gets its work afterwards. If that order is all it "
+        "is for, let the stream wait for the other one: the host runs on.",
+        Confidence.POSSIBLE,
+        Severity.WARNING,
+    )
 
 
 def _for_the_clock(timeline: Timeline, wait: Wait) -> Finding:
