@@ -85,7 +85,9 @@ def _in_metric(event: Accumulated, function: Function) -> Confidence | None:
 
 
 def detached(text: str) -> str:
-    """The expression without its history."""
+    """The expression without its history; empty where that would not look like its author's."""
     node = ast.parse(f"({text.strip()})", mode="eval").body
     atom = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    if not atom and "\n" in text:
+        return ""
     return f"{text}.detach()" if atom else f"({text}).detach()"

@@ -40,6 +40,20 @@ def example(code: str, head: str = HEAD) -> str:
 # Name of the trap, rules that stay silent at any confidence, code. Of the others, none is sure.
 INNOCENT = [
     (
+        "what the `to` of a project's own batch takes is not known",
+        "",
+        """
+        class Trainer:
+            def __init__(self, dataset, collate):
+                self.loader = DataLoader(dataset, pin_memory=True, collate_fn=collate)
+
+        def train(step, dataset, collate, device):
+            trainer = Trainer(dataset, collate)
+            for number, sample in enumerate(trainer.loader):
+                step(sample[0].to(device))
+        """,
+    ),
+    (
         "how many are true is a number and no mask",
         "GPU109",
         """

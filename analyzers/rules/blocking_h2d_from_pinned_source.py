@@ -187,13 +187,17 @@ def _is_an_object(timeline: Timeline, copy: Copy) -> bool:
     """A whole batch of a loader with its own collate function may be of any class."""
     loop = next((x for x in reversed(copy.place.loops) if x.kind is LoopKind.DATA), None)
     loader = loop.over.made_by if loop is not None else None
+    while isinstance(loader, Call) and loader.fact.kind != "loader" and loader.arguments:
+        loader = loader.arguments[0].value.made_by  # enumerate(loader), tqdm(loader)
     moved = copy.call.receiver_span
-    if loop is None or moved is None or not isinstance(loader, Call):
+    if loop is None or moved is None:
         return False
+    known = isinstance(loader, Call)
+    collates = loader.has("collate_fn") if known else "collate_fn=" in timeline.source.text
     name, _, position = timeline.text(moved).partition("[")
     header = timeline.text(loop.span)
     whole = re.search(rf"for (\w+, )?{re.escape(name)} in", header) is not None
-    return loader.has("collate_fn") and whole and position.rstrip("]").isdigit() == bool(position)
+    return collates and whole and position.rstrip("]").isdigit() == bool(position)
 
 
 def _written(copy: Copy) -> bool:

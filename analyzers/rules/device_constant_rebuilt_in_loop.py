@@ -12,6 +12,7 @@ queued before it: a synchronisation in the place of a constant.
 Build the table once and index it, or fill on the device with `torch.full`.
 
 ## Fix safety
+`torch.zeros((), device=d)` is the same as `torch.tensor(0.0, device=d)`;
 `torch.full((), v, device=d, dtype=t)` is the same as `torch.tensor(v, device=d, dtype=t)` and
 waits for nothing; without a `dtype` the two choose their types differently, so then it needs a
 look.
@@ -156,15 +157,18 @@ def _fix(timeline: Timeline, call: Call) -> Fix | None:
         return None
     if not {a.name for a in keywords} <= {"device", "dtype", "requires_grad"}:
         return None
-    rest = [timeline.text(a.span) for a in call.arguments]
-    text = f"{name.removesuffix('tensor')}full(({''}), {', '.join(rest)})"
+    module, texts = name.removesuffix("tensor"), [timeline.text(a.span) for a in call.arguments]
+    typed = any(a.name == "dtype" for a in keywords)
+    zero = value.value.constant == 0 and (typed or isinstance(value.value.constant, float))
+    text = f"{module}full((), {', '.join(texts)})"
+    if zero and texts[1:]:
+        text = f"{module}zeros((), {', '.join(texts[1:])})"
     edit = replace_expression(timeline.source, call.span, text)
     if edit is None:
         return None
-    typed = any(a.name == "dtype" for a in keywords)
     return Fix(
         "Fill on the device",
         (edit,),
-        Safety.SAFE if typed else Safety.UNSAFE,
-        "" if typed else "Right where the default type of `torch.full` is the wanted one.",
+        Safety.SAFE if typed or zero else Safety.UNSAFE,
+        "" if typed or zero else "Right where the default type of `torch.full` is the wanted one.",
     )

@@ -281,7 +281,7 @@ def graph_tensor_appended(timeline: Timeline) -> Iterator[Finding]:
 
 def _fix(timeline: Timeline, event: Accumulated) -> Fix | None:
     text = detached(timeline.text(event.value_span))
-    edit = replace_expression(timeline.source, event.value_span, text)
+    edit = replace_expression(timeline.source, event.value_span, text) if text else None
     if edit is None:
         return None
     safe = event.backward and event.target.isidentifier() and event.value.scalar

@@ -273,9 +273,8 @@ def loss_history_accumulated(timeline: Timeline) -> Iterator[Finding]:
 def _fix(timeline: Timeline, event: Accumulated) -> Fix | None:
     if event.value_span == event.place.span:
         return None  # the value's own text is not known
-    edit = replace_expression(
-        timeline.source, event.value_span, detached(timeline.text(event.value_span))
-    )
+    text = detached(timeline.text(event.value_span))
+    edit = replace_expression(timeline.source, event.value_span, text) if text else None
     if edit is None:
         return None
     safe = event.backward and not event.target_backward and "." not in event.target
