@@ -86,6 +86,7 @@ def computed_confidence(timeline: Timeline, copy: Copy) -> Confidence:
     per_step = function is not None and "per_step" in function.roles
     stays = target.startswith("self.") and (copy.place.heat is Heat.UNKNOWN or not per_step)
     stays |= bool(renewed(timeline, copy))  # … in a table, perhaps, for the next call
+    stays |= function is None or "register_buffer(" in timeline.text(copy.place.statement)
     sure = Confidence.POSSIBLE if stays or not all_here(copy) else Confidence.LIKELY
     return sure.weaker(copy.result.sure).weaker(copy.source.sure)
 

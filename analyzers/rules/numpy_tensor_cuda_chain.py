@@ -166,7 +166,8 @@ _PLACED = ("argument", "host")
 
 def _confidence(made: Call) -> Confidence:
     """Who makes an array that is handed in, and of what, is another file's secret."""
-    in_sight = made.arguments[0].value.made_by is not None
+    # A class that names a type of numbers converts them as well, which the copy cannot be spared.
+    in_sight = made.arguments[0].value.made_by is not None and made.fact.device != "host"
     return Confidence.LIKELY if in_sight and _same_type(made) else Confidence.POSSIBLE
 
 
