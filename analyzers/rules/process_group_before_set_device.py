@@ -111,6 +111,16 @@ GOOD = [
         dist.init_process_group("gloo", rank=rank, world_size=world_size)
         return torch.ones(8)
     """,
+    # Another file sets up the process.
+    """
+    import torch
+    from project.dist import setup_dist
+
+    def run(rank, world_size):
+        setup_dist(rank, world_size)
+        device = torch.device("cuda", rank)
+        return torch.ones(8, device=device)
+    """,
     # Not a rank: the user chose this GPU.
     """
     import torch
@@ -128,6 +138,10 @@ _CURRENT = re.compile(
 )
 _RANKED = re.compile(
     r"cuda:\{[^}]*rank|['\"]cuda['\"], *[\w.]*rank|cuda:(%d|%s|\{\})['\"].*rank", re.IGNORECASE
+)
+# A helper of the project sets up the process; it may make the GPU current as well.
+_ELSEWHERE = re.compile(
+    r"\b(setup|init|initiali[sz]e|launch)\w*_(dist\w*|ddp|parallel\w*|environment)\(|get_world_group\("
 )
 _COLLECTIVE = re.compile(r"\b(barrier|all_reduce|all_gather\w*|broadcast\w*|synchronize)\(")
 _AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_test\.py$")
@@ -197,6 +211,8 @@ def _too_late(timeline: Timeline, groups: list[Call]) -> Iterator[Finding]:
 
 
 def _named_only(timeline: Timeline) -> Iterator[Finding]:
+    if _ELSEWHERE.search(timeline.source.text):
+        return
     for call in timeline.calls():
         if call.result.kind is not Kind.PLACE or not _RANKED.search(timeline.text(call.span)):
             continue

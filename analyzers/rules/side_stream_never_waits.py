@@ -125,13 +125,13 @@ _HARMLESS = re.compile(
     r"^(to|cuda|empty\w*|zeros\w*|pin_memory|record\w*|synchronize|wait\w*|len|range|zip|enumerate"
     r"|items|values|keys|isinstance|getattr|hasattr|append|get|put|pop|print|nvtx\w*|range_p\w+"
     r"|device|stream|nullcontext|tuple|list|dict|type|str|int|is_\w+|size|numel|dim|view|detach"
-    r"|super|current_\w+|float|half|bfloat16|(div|sub|mul|add)_?|permute|contiguous|expand|clear"
+    r"|super|reversed|max|min|state_dict|current_\w+|float|half|bfloat16|(div|sub|mul|add)_?|permute|contiguous|expand|clear"
     r"|normalize|clone|isend|irecv|info|debug|warning|tolist|item|_?(get|set|create|make)_\w+)$"
     r"|to_?(device|gpu|cuda)|fetch|load|transfer|h2d|d2h|memcpy|move|acquire|warm|input|next|copy",
     re.IGNORECASE,
 )
 _ORDERED = re.compile(r"\.wait_(stream|event)\(|\bsynchronize\(|\.sync\(|\.wait\(")
-_SAME = re.compile(r"default|main|current|capture|graph", re.IGNORECASE)
+_SAME = re.compile(r"default|main|current|capture|graph|comp", re.IGNORECASE)
 _AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_test\.py$")
 
 
