@@ -31,7 +31,7 @@ def unknown_call(
         read = _may_read(run, name)
         for argument in given:
             handed_out(run, argument.value, node, read=read)
-    guessed = _guess(run, node, receiver, name, given)
+    guessed = _guess(run, node, receiver, name, given) or _cache_helper(run, node, receiver, name)
     if guessed is not None:
         return guessed
     if name and from_name(run, name).kind in (Kind.PLACE, Kind.LIBRARY):  # get_device()
@@ -79,6 +79,16 @@ def _is_size(value: Value) -> bool:
     if value.kind is Kind.SEQUENCE:
         return all(map(_is_size, value.items or (element_of(value),)))
     return value.kind in (Kind.NUMBER, Kind.NONE) or (value.kind is Kind.TEXT and value.known)
+
+
+def _cache_helper(run: Run, node: ast.Call, receiver: Value | None, name: str) -> Value | None:
+    """A helper of the project, called by a name that says that it empties the memory cache."""
+    names = run.facts.names
+    if receiver is not None:
+        return None
+    known = names.get("cache_helper_class", ("",))[0]
+    fact = run.facts.find(known) if name in names.get("cache_helpers", ()) else None
+    return known_call(run, node, fact, known, None, (), name) if fact is not None else None
 
 
 def _may_read(run: Run, name: str) -> bool:

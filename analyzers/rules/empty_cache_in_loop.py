@@ -102,6 +102,28 @@ BAD = [
                 return kept
         """,
     ),
+    # By a helper of the project.
+    Bad(
+        """
+        import torch
+        from project.devices import torch_empty_cache
+
+        def train(model, loader):
+            model = model.cuda()
+            for x in loader:
+                model(x.cuda()).mean().backward()
+                torch_empty_cache()  # <-
+        """,
+        fixed="""
+        import torch
+        from project.devices import torch_empty_cache
+
+        def train(model, loader):
+            model = model.cuda()
+            for x in loader:
+                model(x.cuda()).mean().backward()
+        """,
+    ),
 ]
 GOOD = [
     # A phase ends.
@@ -187,6 +209,8 @@ def empty_cache_in_loop(timeline: Timeline) -> Iterator[Finding]:
         sure = _confidence(timeline, call)
         if sure is None:
             continue
+        if call.method != call.fact.name.rpartition(".")[2]:
+            sure = Confidence.POSSIBLE  # a helper of the project, known by its name
         tail = "" if sure is not Confidence.POSSIBLE else " if this runs per step or per request"
         yield Finding(
             call.span,
