@@ -111,12 +111,13 @@ def hard_coded_device(timeline: Timeline) -> Iterator[Finding]:
     if _AWAY.search(timeline.source.path):
         return
     program = "__main__" in timeline.source.text
+    numbered = not program and "cuda:" in timeline.source.text
     said: set[tuple[str, Function | None]] = set()
     for call in timeline.calls():
         function = call.place.function
         if function is None:
             yield from _at_import(timeline, call, program=program)
-        elif not program and call.result.kind is Kind.TENSOR and _numbered(timeline, call):
+        elif numbered and call.result.kind is Kind.TENSOR and _numbered(timeline, call):
             if (function.qualname, None) in said or not _is_given_tensors(function):
                 continue
             said.add((function.qualname, None))

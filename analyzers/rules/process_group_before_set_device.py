@@ -147,12 +147,15 @@ _COLLECTIVE = re.compile(r"\b(barrier|all_reduce|all_gather\w*|broadcast\w*|sync
 _AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_test\.py$")
 
 
-@rule("GPU912", severity=Severity.WARNING, bad=BAD, good=GOOD)
+@rule("GPU914", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def process_group_before_set_device(timeline: Timeline) -> Iterator[Finding]:
     source = timeline.source
     if _AWAY.search(source.path):
         return
     groups = [call for call in timeline.calls("process_group") if _for_gpus(timeline, call)]
+    named = None if groups else _rank_device(timeline)
+    if not groups and named is None:
+        return
     if _CURRENT.search(source.text):
         yield from _too_late(timeline, groups)
         return
@@ -165,8 +168,15 @@ def process_group_before_set_device(timeline: Timeline) -> Iterator[Finding]:
             Confidence.LIKELY if _whole_program(timeline) else Confidence.POSSIBLE,
             Severity.WARNING,
         )
-    if not groups:
-        yield from _named_only(timeline)
+    if named is not None and not _ELSEWHERE.search(source.text):
+        yield Finding(
+            named.span,
+            f"{shown(timeline.text(named.span))} is this rank's GPU, and nothing here makes it "
+            "the current one. What asks for the current device may get GPU 0. "
+            "Call `torch.cuda.set_device` with it.",
+            Confidence.POSSIBLE,
+            Severity.WARNING,
+        )
 
 
 def _for_gpus(timeline: Timeline, call: Call) -> bool:
@@ -210,18 +220,7 @@ def _too_late(timeline: Timeline, groups: list[Call]) -> Iterator[Finding]:
             )
 
 
-def _named_only(timeline: Timeline) -> Iterator[Finding]:
-    if _ELSEWHERE.search(timeline.source.text):
-        return
-    for call in timeline.calls():
-        if call.result.kind is not Kind.PLACE or not _RANKED.search(timeline.text(call.span)):
-            continue
-        yield Finding(
-            call.span,
-            f"{shown(timeline.text(call.span))} is this rank's GPU, and nothing here makes it "
-            "the current one. What asks for the current device may get GPU 0. "
-            "Call `torch.cuda.set_device` with it.",
-            Confidence.POSSIBLE,
-            Severity.WARNING,
-        )
-        return
+def _rank_device(timeline: Timeline) -> Call | None:
+    """The first device that is named by the rank of a process."""
+    places = (call for call in timeline.calls() if call.result.kind is Kind.PLACE)
+    return next((call for call in places if _RANKED.search(timeline.text(call.span))), None)

@@ -138,7 +138,7 @@ _AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_tes
 @rule("GPU313", severity=Severity.ERROR, bad=BAD, good=GOOD)
 def side_stream_never_waits(timeline: Timeline) -> Iterator[Finding]:
     said: dict[str, set[int]] = {}
-    lines = timeline.source.text.splitlines()
+    lines = timeline.source.lines
     for entry in timeline.of(EnteredAside):
         name, line = timeline.text(entry.stream), entry.context.line
         if _AWAY.search(timeline.source.path) or not _alone(timeline, entry, lines):
@@ -158,7 +158,7 @@ def side_stream_never_waits(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-def _alone(timeline: Timeline, entry: EnteredAside, lines: list[str]) -> bool:
+def _alone(timeline: Timeline, entry: EnteredAside, lines: tuple[str, ...]) -> bool:
     """A stream of this object or function that nothing orders, as far as the file goes."""
     function, name = entry.place.function, timeline.text(entry.stream)
     if function is None or "capture" in entry.place.contexts or "test" in function.roles:
