@@ -56,7 +56,7 @@ def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run
     run.assumed_class = _assumed_class(source, facts)
     _module(run, source.tree)
     for info in found.callers_first():
-        if not info.kernel and relevance.worth_a_walk(info):
+        if not info.kernel and info not in run.walked and relevance.worth_a_walk(info):
             functions.walk(run, info)
     found.forget()
     return run
@@ -123,10 +123,16 @@ def _starts_a_clock(run: Run, info: FunctionInfo) -> bool:
 
 def _constructors(run: Run, found: Scan) -> None:
     """What `__init__` puts on instances is known before any method is walked."""
-    with run.silently():
-        for info in found.functions.values():
-            first = info.relevant and (info.name in _FIRST or _sets_up(run, info))
-            if info.owner is not None and (first or _starts_a_clock(run, info)):
+    used = found.names.union(*(info.names for info in found.functions.values()))
+    for info in found.functions.values():
+        first = info.relevant and (info.name in _FIRST or _sets_up(run, info))
+        if info.owner is None or not (first or _starts_a_clock(run, info)):
+            continue
+        if info.name == "__init__" and info.owner.name not in used:
+            functions.walk(run, info)  # nobody here hands it anything: once is enough
+            run.walked.add(info)
+        else:
+            with run.silently():
                 functions.walk(run, info)
     for owner in found.classes.values():
         # A second name for the same memory, such as an array's view of it, was made to fill it.

@@ -70,6 +70,7 @@ class Run:
     index: int = 0
     order: int = 0
     depth: int = 0
+    walked: set[FunctionInfo] = field(default_factory=set[FunctionInfo])  # for the record
     active: set[FunctionInfo] = field(default_factory=set[FunctionInfo])  # being followed
     bound_before_loop: frozenset[str] = frozenset()
     steps: int = 0
