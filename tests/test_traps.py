@@ -1433,3 +1433,21 @@ def test_no_proven_suggestion_takes_a_wait_away_that_something_needs(code: str) 
         if found.fix is not None
     ]
     assert [rule for rule, p in proofs if p.ok and "cuda.synchronize" not in p.text] == []
+
+
+def test_a_total_written_over_several_lines_is_told_of_without_a_suggestion() -> None:
+    text = example("""
+        def train(model, loader, criterion):
+            model = model.cuda()
+            total = 0
+            for images, labels in loader:
+                loss = criterion(model(images.cuda()), labels.cuda())
+                loss.backward()
+                total += (
+                    loss
+                    / len(loader)
+                )
+            return total
+    """)
+    found = [finding for finding in analysed(text) if finding.rule == "GPU502"]
+    assert [finding.fix for finding in found] == [None]
