@@ -6,7 +6,8 @@ import re
 from functools import lru_cache
 
 _TEST = r"tests?|testing|conftest"
-_OFF = r"bench(mark)?(s|ing)?|profil(e|er|ing)|convert(er|ers)?|ckpts?|demos?"  # or runs once
+# What measures, and what runs once.
+_OFF = r"bench(mark)?(s|ing)?|profil(e|er|ing)|timers?|convert(er|ers)?|ckpts?|demos?"
 _TESTS = re.compile(rf"(^|[/_.-])({_TEST})([/_.-]|$)", re.IGNORECASE)
 _TESTS_AND_BENCHMARKS = re.compile(rf"(^|[/_.-])({_TEST}|{_OFF})([/_.-]|$)", re.IGNORECASE)
 

@@ -18,7 +18,7 @@ from analyzers.judging import (
     when,
 )
 from analyzers.off_paths import is_test_or_benchmark
-from analyzers.places import Heat, Loop, LoopKind
+from analyzers.places import Heat, Loop, LoopKind, Place
 from analyzers.timeline import Call, Reason, Timeline, Wait
 
 _BY_REASON = {
@@ -146,6 +146,16 @@ def confidence(wait: Wait) -> Confidence | None:
 _AWAY = re.compile(r"offload|to_cpu|to_host|checkpoint|export|dump|(^|_)save", re.IGNORECASE)
 
 
+def brings_away(place: Place) -> bool:
+    """Whether bringing data to the host is what the function is for."""
+    return place.function is not None and _AWAY.search(place.function.name) is not None
+
+
+def generates(place: Place) -> bool:
+    """Whether whole texts or pictures are generated there: beside that, reading one is nothing."""
+    return place.function is not None and "generate" in place.function.calls
+
+
 def told_to_others(timeline: Timeline, value: Value) -> bool:
     """Whether the tensor is a message: a collective sends it to other processes."""
     return any(
@@ -184,8 +194,8 @@ def _worth(wait: Wait) -> Confidence:
         return Confidence.POSSIBLE  # it polls: nothing is in a hurry there
     if place.function is not None and place.function.name == "__getitem__":
         return Confidence.POSSIBLE  # whoever asks for that part may have to
-    if wait.reason is Reason.COPY and place.function and _AWAY.search(place.function.name):
-        return Confidence.POSSIBLE  # bringing data to the host is what it is for
+    if wait.reason is Reason.COPY and (brings_away(place) or generates(place)):
+        return Confidence.POSSIBLE
     made = wait.value.made_by
     if isinstance(made, Call) and made.fact.upload and made.place.in_loop:
         return Confidence.POSSIBLE  # a number of the host's comes back: a message, no result

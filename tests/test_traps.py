@@ -700,6 +700,17 @@ INNOCENT = [
         """,
     ),
     (
+        "a network checks itself with random data",
+        "GPU201 GPU105 GPU107",
+        """
+        class Attention(nn.Module):
+            def check_chunks(self, size):
+                x = torch.randn(4, size, 64).cuda()
+                parts = [self.forward(part) for part in torch.chunk(x, 4, dim=1)]
+                assert (torch.cat(parts, dim=1) == self.forward(x)).all().item()
+        """,
+    ),
+    (
         "a batch holds lists beside its tensors",
         "GPU105 GPU108",
         """
@@ -1433,6 +1444,33 @@ def test_no_proven_suggestion_takes_a_wait_away_that_something_needs(code: str) 
         if found.fix is not None
     ]
     assert [rule for rule, p in proofs if p.ok and "cuda.synchronize" not in p.text] == []
+
+
+def test_one_read_beside_a_whole_generation_is_no_sure_wait() -> None:
+    text = example("""
+        def chat(model, tokenizer, questions):
+            model = model.cuda()
+            for question in questions:
+                made = model.generate(tokenizer(question).cuda())
+                words = made[0].cpu().tolist()
+                print(tokenizer.decode(words))
+    """)
+    found = analysed(text)
+    assert [finding for finding in found if finding.confidence is not Confidence.POSSIBLE] == []
+
+
+def test_waits_are_the_subject_of_a_timer() -> None:
+    text = example("""
+        class Timers(nn.Module):
+            def forward(self, times: torch.Tensor):
+                for rank in range(times.shape[0]):
+                    if times.cuda()[rank] > 0:
+                        print(times.cuda().min().item(), times.cuda().max().item())
+    """)
+    assert [
+        finding for finding in analysed(text, "project/timers.py") if finding.rule < "GPU2"
+    ] == []
+    assert analysed(text)
 
 
 def test_a_total_written_over_several_lines_is_told_of_without_a_suggestion() -> None:

@@ -92,15 +92,21 @@ def _own_roles(run: Run, info: FunctionInfo) -> set[str]:
     if parts & set(names.get("set_up_functions", ())) or "warm_up" in name:
         found.add("set_up")
     found |= {"cold", "set_up"} if info.name in names.get("once_functions", ()) else set()
-    if parts & {"bench", "benchmark", "profile"} or ("test" in parts and _is_a_test(run, info)):
+    if _is_a_test(run, info, parts):
         found.add("test")
     if name.endswith("_cpu") or name.startswith("cpu_"):
         found.add("on_cpu")
     return found
 
 
-def _is_a_test(run: Run, info: FunctionInfo) -> bool:
-    """Whether a name with "test" in it checks something, or evaluates a network on test data."""
+def _is_a_test(run: Run, info: FunctionInfo, parts: set[str]) -> bool:
+    """Whether it measures or checks something, rather than evaluating a network on test data."""
+    if parts & {"bench", "benchmark", "profile"}:
+        return True
+    if parts & {"check", "demo", "sanity", "verify"}:  # with random numbers of its own
+        return not info.calls.isdisjoint(run.facts.names.get("random_makers", ()))
+    if "test" not in parts:
+        return False
     if is_test(run.source.path) or not run.imports.isdisjoint(_TEST_LIBRARIES):
         return True
     own = [p.arg for p in info.parameters if p.arg not in ("self", "cls")]

@@ -28,7 +28,7 @@ from analyzers.finding import Confidence, Edit, Finding, Fix, Related, Safety, S
 from analyzers.judging import shown
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
-from analyzers.waiting import measures
+from analyzers.waiting import generates, measures
 
 BAD = [
     Bad(
@@ -136,7 +136,7 @@ def _often(call: Call) -> bool:
     function = call.place.function
     roles = function.roles if function is not None else frozenset[str]()
     per_step = call.place.in_loop or bool(roles & {"per_step", "hot", "hot_name"})
-    return call.place.repeated and per_step
+    return call.place.repeated and per_step and not generates(call.place)
 
 
 _CLOSE = 12  # lines: what one comment speaks of stands together
