@@ -711,6 +711,19 @@ INNOCENT = [
         """,
     ),
     (
+        "settings are handed through beside tensors",
+        "GPU105 GPU107",
+        """
+        class Runner(nn.Module):
+            def forward(self, inputs: list[torch.Tensor]):
+                a, b, use_bias, block_size = inputs
+                a, b = a.cuda(), b.cuda()
+                if use_bias:
+                    b = b + 1
+                return a.view(-1, int(block_size)) @ b
+        """,
+    ),
+    (
         "a batch holds lists beside its tensors",
         "GPU105 GPU108",
         """

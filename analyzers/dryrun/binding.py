@@ -70,7 +70,18 @@ def _unpacked(run: Run, targets: list[ast.expr], value: Value) -> None:
     for target, part in zip(targets, unpack(value, len(targets)), strict=True):
         # Views of one tensor share its memory, but `a, b = f()` gives two tensors.
         shared = value.items is None and part.kind is Kind.TENSOR and value.kind is not Kind.TENSOR
-        assign(run, target, replace(part, ident=run.new_ident()) if shared else part)
+        if shared and isinstance(target, ast.Name) and _is_a_setting(run, target.id):
+            assign(run, target, UNKNOWN)  # handed through beside the tensors
+        else:
+            assign(run, target, replace(part, ident=run.new_ident()) if shared else part)
+
+
+def _is_a_setting(run: Run, name: str) -> bool:
+    """Whether a name says that it is a flag, a size or a choice, and no tensor."""
+    words = name.lower().strip("_").split("_")
+    names = run.facts.names
+    first, last = names.get("setting_starts", ()), names.get("setting_ends", ())
+    return len(words) > 1 and (words[0] in first or words[-1] in last)
 
 
 def _attribute(run: Run, target: ast.Attribute, value: Value) -> None:
