@@ -724,6 +724,21 @@ INNOCENT = [
         """,
     ),
     (
+        "an engine that is given the loss is none itself",
+        "GPU502 GPU107 GPU105",
+        """
+        def train(initialize, config, loader):
+            engine, _ = initialize(config)
+            seen = 0
+            for images, labels in loader:
+                loss = engine(images.cuda(), labels.cuda())
+                engine.backward(loss)
+                if engine.steps() > 1:
+                    seen += engine.batch_size() * 2
+            return seen
+        """,
+    ),
+    (
         "a batch holds lists beside its tensors",
         "GPU105 GPU108",
         """

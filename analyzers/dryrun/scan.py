@@ -268,14 +268,20 @@ def _note_store(node: ast.Subscript, function: FunctionInfo | None, _: Scan) -> 
         function.owner.written.add(node.value.attr)
 
 
+def _sent_back(node: ast.Call, receiver: ast.expr) -> Iterator[str]:
+    """loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)."""
+    given = [dotted(leftmost(part)) for part in (*node.args[:1], *arguments_of(receiver))]
+    yield from given
+    if not any("loss" in name.lower() for name in given):  # an engine is no loss itself
+        yield dotted(leftmost(receiver))
+
+
 def _note_call(node: ast.Call, function: FunctionInfo | None, result: Scan) -> None:
     callee = node.func
     if isinstance(callee, ast.Attribute):
         if callee.attr == "backward":
             target = result.module_backward if function is None else function.backward
-            # loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss)
-            for part in (callee.value, *node.args[:1], *arguments_of(callee.value)):
-                target.add(dotted(leftmost(part)))
+            target.update(_sent_back(node, callee.value))
         if function is not None:
             function.calls.add(callee.attr)
             if callee.attr in result.stream_classes or any(
