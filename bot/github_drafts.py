@@ -8,14 +8,21 @@ that a dead run left behind is finished or taken away, or it would be in the way
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from bot.github_calls import Answer, Calls
-from bot.github_errors import GitHubError, GoneError, TryAgainError
-from bot.github_marks import reviewed_head
+from bot.github_errors import (
+    DeniedError,
+    GitHubError,
+    GoneError,
+    SupersededError,
+    TryAgainError,
+)
+from bot.github_marks import marks, reviewed_head
 from bot.github_said import PENDING, Said
-from bot.github_shapes import PostedReview
+from bot.github_shapes import PostedReview, PullRequest
 from bot.pulls import PullRef
 
 _LOOKS = 3  # at another run's draft, before it is finished for that run
@@ -34,7 +41,7 @@ class Drafts:
         """The id of a draft with this body, once no other draft is in the way."""
         for _ in range(_TURNS):
             try:
-                made = self.calls.create(_path(ref), body, lambda: self._own(ref))
+                made = self.calls.create(_path(ref), body, lambda: self._own(ref, body["body"]))
             except GitHubError as problem:
                 if "one pending review" not in str(problem):
                     raise
@@ -47,7 +54,7 @@ class Drafts:
         )
 
     def submit(self, ref: PullRef, number: int, text: str) -> int:
-        """Show the draft to everybody; its id."""
+        """Show the draft to everybody; its id. What GitHub refuses to show is taken away."""
         path = f"{_path(ref)}/{number}/events"
         try:
             self.calls.create(
@@ -55,10 +62,16 @@ class Drafts:
             )
         except GoneError as problem:
             raise TryAgainError("another run discarded this review's draft") from problem
+        except TryAgainError:
+            raise
         except GitHubError as problem:
             # Another run finished it for us.
-            if problem.status != 422 or self._submitted(ref, number) is None:
-                raise
+            if problem.status == 422 and self._submitted(ref, number) is not None:
+                return number
+            # Left here, it would be finished later, beside what is said in its place now.
+            with suppress(DeniedError):
+                self.discard(ref, number)
+            raise
         return number
 
     def discard(self, ref: PullRef, number: int) -> None:
@@ -83,13 +96,28 @@ class Drafts:
         draft = pending[-1]
         head = reviewed_head(draft.body or "")
         if head == ref.head_sha and not wanted & frozenset(there()):
-            self.submit(ref, draft.id, draft.body or "")
+            self._finish(ref, draft)
         elif head:
+            if head != ref.head_sha:
+                self._still_current(ref)  # or it is the draft of the newer head, being written
             self.discard(ref, draft.id)
         # Else it is somebody's own work under the same account.
 
-    def _own(self, ref: PullRef) -> int | None:
-        same = [d.id for d in self.said.drafts(ref) if reviewed_head(d.body or "") == ref.head_sha]
+    def _finish(self, ref: PullRef, draft: PostedReview) -> None:
+        try:
+            self.submit(ref, draft.id, draft.body or "")
+        except GitHubError as problem:
+            if problem.status != 422:
+                raise  # else it is gone, and no longer in the way
+
+    def _still_current(self, ref: PullRef) -> None:
+        now = self.calls.get(f"repos/{ref.full_name}/pulls/{ref.number}").read(PullRequest).head.sha
+        if now != ref.head_sha:
+            raise SupersededError(f"{ref} moved from {ref.head_sha[:12]} to {now[:12]} meanwhile")
+
+    def _own(self, ref: PullRef, text: str) -> int | None:
+        """The draft that was made although no answer came: its marks name the very comments."""
+        same = [d.id for d in self.said.drafts(ref) if marks(d.body or "") == marks(text)]
         return max(same, default=None)
 
     def _submitted(self, ref: PullRef, number: int) -> int | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from typing import Any
 
 from bot.comments import MARKER
 
@@ -47,6 +50,12 @@ def fingerprint(body: str) -> str:
 def review_mark(head_sha: str) -> str:
     """The mark of the review of this head."""
     return mark(f"review:{head_sha}")
+
+
+def content_mark(comments: list[dict[str, Any]]) -> str:
+    """The mark by which a review with exactly these comments is known again."""
+    said = json.dumps(comments, sort_keys=True).encode()
+    return mark(f"comments:{hashlib.sha256(said).hexdigest()[:16]}")
 
 
 def reviewed_head(body: str) -> str:

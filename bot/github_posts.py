@@ -10,7 +10,9 @@ from bot.github_calls import Answer, Calls
 from bot.github_drafts import Drafts
 from bot.github_errors import GitHubError, GoneError, TryAgainError
 from bot.github_marks import (
+    FIXED,
     SUMMARY,
+    content_mark,
     fingerprint,
     mark,
     marks,
@@ -76,19 +78,19 @@ class Posts:
         return [
             comment
             for comment in self.said.line_comments(ref)
-            if comment.original_commit_id == ref.head_sha and self.said.ours(comment.user)
+            if comment.original_commit_id == ref.head_sha
+            and self.said.ours(comment.user)
+            and FIXED not in marks(comment.body)  # its head was left, and came back
         ]
 
     def _review(self, ref: PullRef, plan: Plan, comments: Sequence[NewComment]) -> tuple[int, int]:
         """The review's id and how many comments it has; none when another run posted them."""
         drafts = Drafts(self.calls, self.said)
-        text = _fitting(plan.review_body, review_mark(ref.head_sha))
         while comments:
-            body = {
-                "commit_id": ref.head_sha,
-                "body": text,
-                "comments": [_anchored(comment) for comment in comments],
-            }
+            anchored = [_anchored(comment) for comment in comments]
+            end = review_mark(ref.head_sha) + content_mark(anchored)
+            text = _fitting(plan.review_body, end)
+            body = {"commit_id": ref.head_sha, "body": text, "comments": anchored}
             wanted = frozenset(comment.fingerprint for comment in comments)
             draft = drafts.make(ref, body, wanted, lambda: self._there(ref))
             # Looked at again now that nobody else can post: another run may just have done so.

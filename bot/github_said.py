@@ -86,6 +86,9 @@ class Said:
             reviewed=tuple(reviewed_head(r.body or "") for r in reviews if r.state != PENDING),
             complete=resolved is not None,
             drafts=tuple(r.id for r in reviews if _is_stale_draft(r, ref)),
+            begun=tuple(
+                r.id for r in reviews if r.state == PENDING and not _is_stale_draft(r, ref)
+            ),
         )
 
     def _comment(

@@ -59,7 +59,8 @@ def plan(
     return Plan(
         review_body=f"{plural(len(new), 'new finding')} at {_short(ref)}." if new else "",
         comments=tuple(new),
-        discard=earlier.drafts,
+        # Who writes a review himself finishes what was begun.
+        discard=earlier.drafts + (() if any(c.line for c in new) else earlier.begun),
         edits=(*fixed, *back, *measured),
         summary=words if _speaks(judged) or earlier.summary else "",
         check=_check(judged, words),

@@ -96,6 +96,7 @@ class Earlier:
     reviewed: tuple[str, ...] = ()  # heads that have our review, oldest first
     complete: bool = True  # False: whether threads are resolved could not be read
     drafts: tuple[int, ...] = ()  # our unfinished reviews of other heads, left by dead runs
+    begun: tuple[int, ...] = ()  # those of this head: another run's, or a dead one's
 
 
 @dataclass(frozen=True)
