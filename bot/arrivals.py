@@ -30,7 +30,9 @@ class Arrivals:
             _DELIVERIES.c.id
         )
         # A job that was dropped or given up starts from the beginning.
-        anew = {name: job.excluded[name] for name in ("delivery", "arguments", "stamp", *fresh())}
+        # The App may have been installed anew since, under another number.
+        told = ("delivery", "arguments", "stamp", "installation")
+        anew = {name: job.excluded[name] for name in (*told, *fresh())}
         # As text: with parameters of its own it could not be sent for many rows at once.
         revived = text(
             f"jobs.state IN ('{State.DROPPED}', '{State.PARKED}')"
@@ -84,8 +86,12 @@ class Arrivals:
             # The run under way may end as "dropped" for a reason that no longer holds.
             running = update(_JOBS).where(_JOBS.c.state == State.RUNNING)
             connection.execute(running.where(_JOBS.c.key.in_(known)).values(again=True))
-            # What waits is as new as the latest word on it, or that would drop it as outdated.
-            latest = [{"this": key, "said": rows[key]["stamp"]} for key in known]
+            # What waits is as new as the latest word on it, or that would drop it as outdated; what
+            # runs may come back to wait.
+            latest = [
+                {"this": key, "said": rows[key]["stamp"], "by": rows[key]["installation"]}
+                for key in known
+            ]
             connection.execute(_AS_NEW, latest)
         return bells
 
@@ -141,10 +147,10 @@ _AS_NEW = (
     update(_JOBS)
     .where(
         _JOBS.c.key == bindparam("this"),
-        _JOBS.c.state == State.QUEUED.value,
-        _JOBS.c.stamp < bindparam("said"),
+        _JOBS.c.state.in_([State.QUEUED.value, State.RUNNING.value]),
+        _JOBS.c.stamp <= bindparam("said"),
     )
-    .values(stamp=bindparam("said"))
+    .values(stamp=bindparam("said"), installation=bindparam("by"))
 )
 _WAITING_REVIEW = and_(
     _JOBS.c.state == State.QUEUED.value,

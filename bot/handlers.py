@@ -59,15 +59,17 @@ def _review(event: Event) -> Work:
         return NOTHING
     key = review_key(event.repo, pull.number, pull.head.sha)
     changes = event.payload.changes
+    rebased = bool(changes and changes.base)
     job = JobSpec(
-        f"{key}:{pull.base.sha}" if changes and changes.base else key,  # another base, another diff
+        f"{key}:{pull.base.sha}" if rebased else key,  # another base, another diff
         Kind.REVIEW,
         event.repo,
         pull.number,
         event.installation,
         _ends(pull),
         pull.updated_at,
-        anew=event.payload.action == "synchronize",  # a force push may go back to an old head
+        # A force push may go back to an old head, and an edit to an old base.
+        anew=rebased or event.payload.action == "synchronize",
     )
     older = Drop(SUPERSEDED, event.installation, event.repo, pull.number, pull.updated_at)
     return Work((job,), (older,) if pull.updated_at else ())

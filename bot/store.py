@@ -134,7 +134,7 @@ class Store:
         ended = {"outcome": outcome, "finished": now, "lease": "", "lease_until": 0.0}
         mine = _mine(job)
         revived = 0
-        if state is State.DROPPED:
+        if state is not State.DONE:  # as a delivery a moment later would
             revived = connection.execute(
                 mine.where(JobRow.again).values(**fresh() | {"lease": "", "lease_until": 0.0})
             ).rowcount

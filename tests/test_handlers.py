@@ -42,6 +42,7 @@ def test_another_base_is_another_review() -> None:
     moved = events.pull_request("edited") | {"changes": {"base": {"ref": {"from": "next"}}}}
     (job,) = worked("pull_request", moved).jobs
     assert job.key == f"review:acme/train#1@{events.HEAD}:{events.BASE}"
+    assert job.anew  # it may have been the base before
 
 
 def test_a_push_is_reviewed_even_when_its_head_was_reviewed_before() -> None:

@@ -110,14 +110,41 @@ def test_a_dropped_job_is_revived_by_a_new_delivery(store: Store) -> None:
     assert queued(store, SPEC, name="d2") == [number]
 
 
-def test_a_job_asked_for_again_while_it_is_being_dropped_runs_again(store: Store) -> None:
+@pytest.mark.parametrize("end", [State.DROPPED, State.PARKED])
+def test_a_job_asked_for_again_while_it_ends_without_a_review_runs_again(
+    store: Store, end: State
+) -> None:
     (number,) = queued(store, SPEC)
     job = claimed(store, number)
     assert queued(store, SPEC, name="ready for review") == []
-    bells = store.finish(job, State.DROPPED, "a draft")
+    bells = store.finish(job, end, "a draft")
     assert [bell.job for bell in bells] == [number]
     store.finish(claimed(store, number), State.DONE, "reviewed")
     assert states(store) == {"done": 1}
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "dropped"])
+def test_a_job_goes_to_the_installation_that_asked_last(store: Store, state: str) -> None:
+    (number,) = queued(store, SPEC)
+    if state == "dropped":
+        store.finish(claimed(store, number), State.DROPPED, "the App was removed")
+    job = claimed(store, number) if state == "running" else None
+    queued(store, replace(SPEC, installation=6, stamp=NEWER.stamp), name="installed anew")
+    queued(store, SPEC, name="late word of the old one")
+    if job:
+        store.finish(job, State.DROPPED, "the App is no longer installed there")
+    assert claimed(store, number).installation == 6
+
+
+def test_a_late_push_drops_no_newer_head_that_failed_and_waits(store: Store) -> None:
+    (number,) = queued(store, SPEC)
+    job = claimed(store, number)
+    back = replace(SPEC, anew=True, stamp="2026-01-01T00:00:03Z")
+    queued(store, back, name="forced back")
+    store.retry(job, "GitHub was away")
+    late = Drop("superseded", 5, "o/r", 1, NEWER.stamp)
+    store.accept([delivery("between", NEWER, drops=(late,))])
+    assert states(store) == {"queued": 2}
 
 
 def test_a_newer_push_drops_what_waits_for_an_older_head_but_never_the_other_way(
