@@ -21,6 +21,7 @@ from bot.github_errors import LimitedError, TryAgainError
 
 Answer = TypeVar("Answer")
 _POLL = 0.02
+_SKEW = 30.0  # seconds that clocks of two machines may be apart
 _FIRST_PENALTY, _LONGEST_PENALTY = 60.0, 900.0
 
 
@@ -38,6 +39,16 @@ class Turn:
 
     next: float = 0.0
     strikes: int = 0
+    told: float = 0.0  # the time when `next` was last set
+
+    def until(self, moment: float, now: float) -> None:
+        """Let the next write wait for this moment."""
+        self.next, self.told = moment, now
+
+    def follow(self, now: float) -> None:
+        """Keep the pause what it was when the clock was set back meanwhile."""
+        if now < self.told - _SKEW:
+            self.until(now + self.next - self.told, now)
 
 
 class Turns(Protocol):
@@ -109,7 +120,7 @@ def _taken(patience: float) -> TryAgainError:
 def _read(text: str) -> Turn:
     try:
         state = json.loads(text)
-        return Turn(float(state["next"]), int(state["strikes"]))
+        return Turn(float(state["next"]), int(state["strikes"]), float(state.get("told", 0)))
     except (ValueError, KeyError, TypeError):
         return Turn()  # new, or cut off by a crash while being written
 
@@ -132,17 +143,22 @@ class Governor:
                     answer = send()
                 except LimitedError as limit:  # refused, so nothing was written
                     turn.strikes += 1
-                    turn.next = self.clock.now() + (limit.after or penalty(turn.strikes))
+                    now = self.clock.now()
+                    turn.until(now + (limit.after or penalty(turn.strikes)), now)
                     if turn.strikes > 2 or turn.next - self.clock.now() > self.patience:
                         raise self._later(turn, limit.status) from limit
                     continue
                 finally:
-                    turn.next = max(turn.next, self.clock.now() + self.gap)
+                    now = self.clock.now()
+                    turn.follow(now)
+                    turn.until(max(turn.next, now + self.gap), now)
                 turn.strikes = 0
                 return answer
 
     def _wait(self, turn: Turn) -> None:
-        wait = turn.next - self.clock.now()
+        now = self.clock.now()
+        turn.follow(now)
+        wait = turn.next - now
         if wait > self.patience:
             raise self._later(turn, 0)
         if wait > 0:

@@ -55,6 +55,16 @@ def test_writes_are_a_second_apart(turns: Turns) -> None:
     assert wrist.slept == [1.0, 1.0]
 
 
+def test_a_clock_that_is_set_back_holds_no_write_up(turns: Turns) -> None:
+    wrist = Wrist(time=10_000.0)
+    one = governor(wrist, turns)
+    one.write("me", lambda: None)
+    wrist.time -= 7_200
+    one.write("me", lambda: wrist.clock().sleep(-3_600))
+    one.write("me", lambda: None)
+    assert wrist.slept == [1.0, -3_600, 1.0]
+
+
 def test_another_installation_does_not_wait(turns: Turns) -> None:
     wrist = Wrist()
     master = governor(wrist, turns)
