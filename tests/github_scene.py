@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -117,3 +118,12 @@ def scene(
         )
         yield Scene(stand_in, repo, pull, installation, access)
         assert not stand_in.complaints, "\n".join(stand_in.complaints)[:4000]
+
+
+@contextmanager
+def quiet_scene(directory: Path) -> Iterator[Scene]:
+    """The same for connections that break off on purpose: the stand-in's log says nothing."""
+    logging.disable(logging.CRITICAL)
+    with scene(directory) as made:
+        yield made
+    logging.disable(logging.NOTSET)

@@ -13,17 +13,15 @@ import pytest
 
 from bot.github_errors import GitHubError, GoneError, TryAgainError
 from bot.github_marks import SUMMARY, marks
-from tests.github_scene import Scene, scene
+from tests.github_scene import Scene, quiet_scene, scene
 
 TRIES = 4
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Scene]:
-    logging.disable(logging.CRITICAL)  # connections that break off on purpose
-    with scene(tmp_path) as made:
+    with quiet_scene(tmp_path) as made:
         yield made
-    logging.disable(logging.NOTSET)
 
 
 def as_a_job(made: Scene) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -13,7 +12,7 @@ from bot.github_errors import GitHubError, SupersededError
 from bot.github_marks import mark, review_mark
 from bot.github_turns import MemoryTurns, Turn
 from bot.pulls import NewComment, Plan, Posted
-from tests.github_scene import CLEAN, HEAD, Scene, scene
+from tests.github_scene import CLEAN, HEAD, Scene, quiet_scene, scene
 from tests.standin.model import LineComment, Review
 
 ONE, TWO, OTHER = "1" * 16, "2" * 16, "3" * 16
@@ -21,10 +20,8 @@ ONE, TWO, OTHER = "1" * 16, "2" * 16, "3" * 16
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Scene]:
-    logging.disable(logging.CRITICAL)  # connections that break off on purpose
-    with scene(tmp_path) as made:
+    with quiet_scene(tmp_path) as made:
         yield made
-    logging.disable(logging.NOTSET)
 
 
 def plan(*fingerprints: str) -> Plan:

@@ -30,13 +30,14 @@ _PLAIN_WORDS = ("Stream", "non_blocking", "blocking=")
 
 def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) -> Timeline:
     """The timeline of one file."""
-    if _checks(source, facts) and not any(word in source.text for word in _ordering(facts)):
+    checks = _checks(source, facts)
+    if checks and not any(word in source.text for word in _ordering(facts)):
         return Timeline(source, (), gpu)
     plainly = any(word in source.text for word in _PLAIN_WORDS)
-    run = _walked(source, facts, hints, ordered=plainly)
+    run = _walked(source, facts, hints, checks=checks, ordered=plainly)
     # Most files that speak of streams mean other ones: the order is followed once it matters.
     if run.streams_met and not plainly and any(word in source.text for word in _STREAM_WORDS):
-        run = _walked(source, facts, hints, ordered=True)
+        run = _walked(source, facts, hints, checks=checks, ordered=True)
     return Timeline(
         source=source,
         events=tuple(run.events),
@@ -47,11 +48,11 @@ def dry_run(source: Source, facts: Facts, hints: Hints, gpu: str | None = None) 
     )
 
 
-def _walked(source: Source, facts: Facts, hints: Hints, *, ordered: bool) -> Run:
+def _walked(source: Source, facts: Facts, hints: Hints, *, checks: bool, ordered: bool) -> Run:
     found = scan(source.tree, facts.names)
     run = Run(source=source, facts=facts, hints=hints, scan=found, handlers=HANDLERS)
     run.tracks_streams = ordered
-    run.only_order = _checks(source, facts)
+    run.only_order = checks
     run.for_gpu = _for_gpu(source, facts)
     run.assumed_class = _assumed_class(source, facts)
     _module(run, source.tree)

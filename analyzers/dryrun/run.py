@@ -31,17 +31,22 @@ class Spans(dict[ast.AST, Span]):
     def __init__(self, source: Source) -> None:
         super().__init__()
         self._source = source
-        self._plain = source.plain
+
+    def __missing__(self, node: Any) -> Span:
+        span = self[node] = self._source.span(node)
+        return span
+
+
+class PlainSpans(Spans):
+    """The same, of a text in which the parser's columns are characters."""
 
     def __missing__(self, node: Any) -> Span:
         try:
-            if not self._plain:
-                raise AttributeError
             place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-            # As Span(…), whose constructor is a function written in Python.
-            span: Span = tuple.__new__(Span, place)  # pyright: ignore[reportUnknownMemberType]
         except AttributeError:
-            span = self._source.span(node)
+            return super().__missing__(node)
+        # As Span(…), whose constructor is a function written in Python.
+        span: Span = tuple.__new__(Span, place)  # pyright: ignore[reportUnknownMemberType]
         self[node] = span
         return span
 
@@ -104,7 +109,8 @@ class Run:
     for_gpu: Confidence = Confidence.POSSIBLE  # how plainly the file is written for a GPU
 
     def __post_init__(self) -> None:
-        self.span = Spans(self.source).__getitem__
+        kind = PlainSpans if self.source.plain else Spans
+        self.span = kind(self.source).__getitem__
 
     def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression; its effects are recorded on the way."""

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from analyzers.dryrun.values import Kind
 from analyzers.finding import Confidence, Finding, Severity
 from analyzers.judging import shown
+from analyzers.off_paths import is_tried_out
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Call, Timeline
 
@@ -144,13 +145,12 @@ _ELSEWHERE = re.compile(
     r"\b(setup|init|initiali[sz]e|launch)\w*_(dist\w*|ddp|parallel\w*|environment)\(|get_world_group\("
 )
 _COLLECTIVE = re.compile(r"\b(barrier|all_reduce|all_gather\w*|broadcast\w*|synchronize)\(")
-_AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_test\.py$")
 
 
 @rule("GPU914", severity=Severity.WARNING, bad=BAD, good=GOOD)
 def process_group_before_set_device(timeline: Timeline) -> Iterator[Finding]:
     source = timeline.source
-    if _AWAY.search(source.path):
+    if is_tried_out(source.path):
         return
     groups = [call for call in timeline.calls("process_group") if _for_gpus(timeline, call)]
     named = None if groups else _rank_device(timeline)

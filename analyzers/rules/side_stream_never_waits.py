@@ -30,6 +30,7 @@ from textwrap import dedent
 from analyzers import crossing
 from analyzers.aside import EnteredAside
 from analyzers.finding import Confidence, Finding, Severity, Span
+from analyzers.off_paths import is_tried_out
 from analyzers.rule import Bad, rule
 from analyzers.timeline import Timeline
 
@@ -132,7 +133,6 @@ _HARMLESS = re.compile(
 )
 _ORDERED = re.compile(r"\.wait_(stream|event)\(|\bsynchronize\(|\.sync\(|\.wait\(")
 _SAME = re.compile(r"default|main|current|capture|graph|comp", re.IGNORECASE)
-_AWAY = re.compile(r"(^|/)((tests?|testing|bench\w*)/|(test_|bench)\w*\.py)|_test\.py$")
 
 
 @rule("GPU313", severity=Severity.ERROR, bad=BAD, good=GOOD)
@@ -141,7 +141,7 @@ def side_stream_never_waits(timeline: Timeline) -> Iterator[Finding]:
     lines = timeline.source.lines
     for entry in timeline.of(EnteredAside):
         name, line = timeline.text(entry.stream), entry.context.line
-        if _AWAY.search(timeline.source.path) or not _alone(timeline, entry, lines):
+        if is_tried_out(timeline.source.path) or not _alone(timeline, entry, lines):
             continue
         work = _work(timeline.text(entry.context))
         told = said.setdefault(name, set())

@@ -84,7 +84,7 @@ def _agree(arguments: argparse.Namespace) -> None:
 
 
 def _finish(work: _Work, arguments: argparse.Namespace) -> int:
-    jobs, examined = work.jobs, check(work.jobs)
+    jobs, examined = work.jobs, check(work.jobs, printed=arguments.format == "text")
     if arguments.fix:
         jobs, examined = _mended(jobs, examined, arguments)
     if arguments.add_ignores:

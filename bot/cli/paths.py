@@ -106,12 +106,13 @@ def _root(paths: Iterable[str]) -> Path:
     return configuration.find_root(Path(os.path.commonpath(whole)))
 
 
-def check(jobs: Sequence[Job]) -> list[Examined]:
-    """Whole files judged in child processes."""
+def check(jobs: Sequence[Job], *, printed: bool = False) -> list[Examined]:
+    """Whole files judged in child processes; `printed`: what is found will be shown as text."""
     from bot.examine import examine_all
     from bot.progress import watched
 
-    return examine_all(jobs, watched(_meanwhile_preparing, "files checked"))
+    run = _meanwhile_preparing if printed else in_children
+    return examine_all(jobs, watched(run, "files checked"))
 
 
 def _meanwhile_preparing(
